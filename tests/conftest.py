@@ -17,9 +17,11 @@ settings.load_profile("minitensor")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Leave some cases of tests that are marked as `many` to `make whole`."""
-    if Extent.whole:
+def pytest_collection_modifyitems(config, items):
+    """Leave some cases of tests that are marked as `many` to `make whole`; none that are asked for
+    by name (-k).
+    """
+    if Extent.whole or config.option.keyword:
         return
     found = defaultdict(list)
     for item in items:

@@ -54,6 +54,8 @@ of cases in rows of two or four, it does not meet the same column again and agai
 
 
 def left_out(name: str, count: int) -> list[int]:
-    """The numbers of those of a test's cases that are for `make whole`: others of others."""
+    """The numbers of those of a test's cases that are for `make whole`. Which are tried depends on
+    the test's name: tests of the same cases do not all try the same.
+    """
     first = zlib.crc32(name.encode()) % min(EVERY, count)
     return [number for number in range(count) if number % EVERY != first]

@@ -153,8 +153,10 @@ class VectorExpressions(Expressions):
         else:
             target = self.element(load.buffer, ())
             if whole(load.dtype).lanes < buffer.dtype.lanes:
-                (first,) = (int(i.value) for i in load.indices if isinstance(i, ir.Const))
-                name = self.helpers.need(vectors.lanes_of, load.dtype, buffer.dtype.lanes, first)
+                (begin,) = load.indices
+                assert isinstance(begin, ir.Const)
+                lanes = buffer.dtype.lanes, int(begin.value)
+                name = self.helpers.need(vectors.lanes_of, load.dtype, *lanes)
                 target = f"{name}({target})"
         if is_narrow_float(load.dtype):
             return f"{self.helpers.need(vectors.widen, load.dtype)}({target})"
