@@ -18,8 +18,8 @@ LARGEST: Final = 1 << 27
 """Elements of an array that is made on the way."""
 
 _REDUCTIONS: Final[Mapping[str, np.ufunc]] = {
-    "sum": np.add,
-    "prod": np.multiply,
+    "+": np.add,
+    "*": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
 }
@@ -52,17 +52,17 @@ class ByNumpy:
             case ir.Store(buffer, indices, value) if indices == own and len(axes) == len(free):
                 self._memory[buffer][...] = self._value(value, axes)
             case ir.Reduce(reducer, (buffer,), indices, (value,)) if (
-                indices == own and reducer.name in _REDUCTIONS
+                indices == own and (operator := ir.operator_of(reducer)) in _REDUCTIONS
             ):
                 out = self._memory[buffer]
-                found = self._contracted(value, axes, len(free)) if reducer.name == "sum" else None
+                found = self._contracted(value, axes, len(free)) if operator == "+" else None
                 if found is None:
                     shape = tuple(axes.values())
                     if math.prod(shape) > LARGEST:
                         raise CommandError(f"{block.name} would take an array of {shape}")
                     whole = np.broadcast_to(self._value(value, axes), shape)
                     over = tuple(range(len(free), len(axes)))
-                    found = _REDUCTIONS[reducer.name].reduce(whole, axis=over, dtype=out.dtype)
+                    found = _REDUCTIONS[operator].reduce(whole, axis=over, dtype=out.dtype)
                 out[...] = found
             case _:
                 raise CommandError(f"{block.name} is no expression of whole arrays")

@@ -81,7 +81,7 @@ def _kind_of_stage(tensor: Tensor) -> Kind:
         return Kind.OPAQUE
     if stage.reducer is not None:
         products = [n for value in stage.values for n in ir.walk(value) if _is_product(n)]
-        return Kind.PRODUCT if products and stage.reducer.name == "sum" else Kind.REDUCTION
+        return Kind.PRODUCT if products and ir.operator_of(stage.reducer) == "+" else Kind.REDUCTION
     own = [axis.var for axis in stage.axes]
     return max(
         (_kind_of_load(load, own, tensor) for v in stage.values for load in ir.loads(v)),

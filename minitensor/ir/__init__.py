@@ -53,7 +53,7 @@ from minitensor.ir.printer import (
     Marks, print_expr, print_indices, print_name, print_stmt, print_type,
     simplify_indices_by, summary_if_large,
 )
-from minitensor.ir.extrema import arg_extremum, highest, in_order, lowest
+from minitensor.ir.extrema import arg_extremum, highest, in_order, lowest, operator_of
 from minitensor.ir.program import (
     LoopSite, Program, loop_sites, marked_loops, names_in, nests, paths, print_program,
     stored_buffers, survey,
@@ -84,9 +84,9 @@ __all__ = [
     "floor_mod", "free_vars", "fresh_name", "from_bfloat16", "highest", "in_order", "interpret",
     "known_intrinsic", "lacking_in_numpy", "less", "lifetimes", "loads", "loop_sites", "loops_of",
     "lowest", "make_room", "map_children", "map_stmts", "marked_loops", "measured", "mentions",
-    "names_in", "nest", "nests", "nodes_in", "numpy_dtype", "pack", "paths", "print_expr",
-    "print_indices", "print_name", "print_program", "print_stmt", "print_type", "readers",
-    "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
+    "names_in", "nest", "nests", "nodes_in", "numpy_dtype", "operator_of", "pack", "paths",
+    "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
+    "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
     "structural_equal", "structural_hash", "substitute", "summary", "summary_if_large", "survey",
     "to_bfloat16", "unpack", "value_by_numpy", "verify", "walk", "with_body", "wrap_integer",
     "writers",

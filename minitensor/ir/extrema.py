@@ -1,4 +1,6 @@
-"""Reducers of the positions of extrema: of two that are level position decides, or order."""
+"""Reducers: what they do; those of the positions of extrema, where of two that are level position
+decides, or order.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +37,16 @@ def arg_extremum(name: str, dtype: DType) -> Reducer:
         better = Binary("or", better, Binary("and", is_nan, Binary("==", y, y)))
         level = Binary("or", level, is_nan)
     return _keeping(name, dtype, Binary("or", better, Binary("and", level, Binary("<", i, j))))
+
+
+def operator_of(reducer: Reducer) -> str:
+    """The operator between the values that it combines, "+" for a sum whatever its name is; "" if
+    there is more to it.
+    """
+    match reducer.results:
+        case (Binary(op, a, b),) if (a, b) == (*reducer.lhs, *reducer.rhs):
+            return op
+    return ""
 
 
 def in_order(reducer: Reducer) -> Reducer | None:

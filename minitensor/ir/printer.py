@@ -43,6 +43,7 @@ from minitensor.ir.expr import (
     Unary,
     Var,
 )
+from minitensor.ir.extrema import operator_of
 from minitensor.ir.stmt import (
     Alloc,
     Barrier,
@@ -412,12 +413,8 @@ def print_reduce(stmt: Reduce) -> str:
     where = print_indices(stmt.indices)
     targets = [f"{print_name(b)}[{where}]" for b in stmt.buffers]
     values = [print_expr(v) for v in stmt.values]
-    match stmt.reducer.results:
-        case (Binary(op, a, b),) if op in _IN_PLACE and (a, b) == (
-            *stmt.reducer.lhs,
-            *stmt.reducer.rhs,
-        ):
-            return f"{targets[0]} {_IN_PLACE[op]} {values[0]}"
+    if (operator := operator_of(stmt.reducer)) in _IN_PLACE:
+        return f"{targets[0]} {_IN_PLACE[operator]} {values[0]}"
     name = print_name(stmt.reducer.name)
     if len(targets) == 1:
         return f"{targets[0]} = {name}({targets[0]}, {values[0]})"

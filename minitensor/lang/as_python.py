@@ -15,7 +15,7 @@ from typing import Final
 from minitensor import ir
 from minitensor.errors import ArgumentError
 
-_NAMED: Final = ("sum", "prod", "max", "min", "all", "any")
+_NAMED: Final = {"+": "sum", "*": "prod", "max": "max", "min": "min", "and": "all", "or": "any"}
 _RESERVED: Final = ("mt", "program", "s", "intrinsic", "float")
 _PRECEDENCE: Final = {
     "<": 1, "<=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5,
@@ -149,16 +149,17 @@ class _Writer:
         axis = f"[{axis}]" if len(over) > 1 else axis
         name = body.reducer.name
         values = [self.value(v) for v in body.values]
-        if name in ("argmax", "argmin") and len(values) == 2:
+        is_place = ir.in_order(body.reducer) is not None
+        if is_place:
             text = f"mt.{name}({values[1]}, axis={axis})"
-        elif name in _NAMED:
+        elif _NAMED.get(ir.operator_of(body.reducer)) == name:
             text = f"mt.{name}({values[0]}, axis={axis})"
         else:
             lines.append(f"combine = {self.reducer(body)}")
             given = values[0] if len(values) == 1 else f"({', '.join(values)})"
             text = f"combine({given}, axis={axis})"
         function = self.function([i.var for i in free], text)
-        made = body.buffers[:1] if name in ("argmax", "argmin") else body.buffers
+        made = body.buffers[:1] if is_place else body.buffers
         lines.append(self.made("compute", made, free, function))
         return lines
 

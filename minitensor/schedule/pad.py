@@ -178,7 +178,9 @@ def _adds_nothing(block: ir.Block, padded: Collection[str]) -> bool:
         return False
 
     body = block.body
-    return isinstance(body, ir.Reduce) and body.reducer.name == "sum" and zero(body.values[0])
+    return (
+        isinstance(body, ir.Reduce) and ir.operator_of(body.reducer) == "+" and zero(body.values[0])
+    )
 
 
 def _filled(block: ir.Block, axis: str) -> ir.Block:

@@ -84,7 +84,7 @@ def operations(program: ir.Program) -> int:
     count = 0
     for block in program.blocks.values():
         for node in ir.walk(block.body):
-            if isinstance(node, ir.Reduce) and node.reducer.name == "sum":
+            if isinstance(node, ir.Reduce) and ir.operator_of(node.reducer) == "+":
                 products = [n for n in ir.walk(node.values[0]) if _is_product(n)]
                 count += 2 * math.prod(i.extent for i in block.iters) if products else 0
     return count

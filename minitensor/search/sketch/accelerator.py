@@ -309,7 +309,7 @@ def _as_product(block: ir.Block, machine: accelerator.Machine) -> _Product | Non
             pass
         case _:
             return None
-    if block.body.reducer.name != "sum" or {str(a.dtype), str(b.dtype)} != {"int8"}:
+    if ir.operator_of(block.body.reducer) != "+" or {str(a.dtype), str(b.dtype)} != {"int8"}:
         return None
     spatial = [i.var for i in block.iters if i.kind is ir.IterKind.SPATIAL]
     summed = [i.var for i in block.iters if i.kind is not ir.IterKind.SPATIAL]

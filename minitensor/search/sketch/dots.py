@@ -95,7 +95,12 @@ def product_of(block: ir.Block, features: Sequence[str], lanes: int) -> Product 
     lanes  in a vector of 32-bit sums
     """
     body = reduction_of(block)
-    if body is None or not is_sum(block) or body.reducer.name != "sum" or lanes not in LANES:
+    if (
+        body is None
+        or not is_sum(block)
+        or ir.operator_of(body.reducer) != "+"
+        or lanes not in LANES
+    ):
         return None
     match body.values[0]:
         case ir.Binary("*", ir.Cast(_, ir.Load() as x), ir.Cast(total, ir.Load() as y)):
