@@ -3,9 +3,9 @@
 A primitive is a pure function from a program to a program; `Schedule` records what was applied.
 Read in this order: `primitive` (the record of one) and `signature`, `edit` (finding and replacing
 statements), `dependence` (which iterations may change places), `loops`, `execution`, `inline`,
-`insertion`, `compute_at`, `cache`, `reciprocal`, `widen`, `pad`, `rfactor`, `layout`, `zeros` and
-`skip_zeros`, `tensorize`, `prefetch`, `decisions`, `candidates` and `sample_tile`, then
-`invariants`, `step`, `trace` and `schedule`.
+`insertion`, `compute_at`, `cache`, `reciprocal`, `widen`, `pad`, `rfactor`, `layout`, `sums`,
+`zeros`, `skip_zeros` and `skip_padding`, `tensorize`, `prefetch`, `decisions`, `candidates` and
+`sample_tile`, then `invariants`, `step`, `trace` and `schedule`.
 """
 
 # fmt: off

@@ -38,7 +38,7 @@ from minitensor.schedule.refusal import Drawing, RefusedError
 from minitensor.schedule.reverse_compute_at import ReversePlacementPrimitives
 from minitensor.schedule.rfactor import ReductionPrimitives
 from minitensor.schedule.sample_tile import TilePrimitives
-from minitensor.schedule.skip_zeros import ZeroPrimitives
+from minitensor.schedule.skip_padding import ZeroPrimitives
 from minitensor.schedule.split import SplitPrimitives
 from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives

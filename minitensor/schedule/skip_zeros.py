@@ -4,7 +4,7 @@ In a transposed convolution the image is spread out, with zeros in between. Whic
 are zero depends on the remainder (the *phase*) of an axis of the result, so each phase has a sum of
 its own, over a part of the window.
 
-Not here: zeros at the border of an image, of which there are few.
+Not here: zeros at the border of an image; see skip_padding.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from minitensor import arith, ir
 from minitensor.schedule import edit
 from minitensor.schedule.arguments import BlockName
-from minitensor.schedule.batch import Batch, Effect, StepView
+from minitensor.schedule.batch import Effect, StepView
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
-from minitensor.schedule.zeros import Spread, Terms, choice_of, place_of, terms_of, unless
+from minitensor.schedule.sums import Sized, axis_loops, made_batch, summed, under, variables
+from minitensor.schedule.zeros import (
+    Spread,
+    Terms,
+    choice_of,
+    has_zeros,
+    place_of,
+    terms_of,
+    unless,
+)
 
 
 @primitive(
@@ -94,10 +102,6 @@ def _require_own_loops(program: ir.Program, block: ir.Block) -> None:
     if not (serial and alone and axes == sorted(x.var for x in loops)):
         marks = ir.Marks(blocks={block.name: "in these loops"})
         refuse("R2", f"those of {ir.print_name(block.name)} are not", marks=marks)
-
-
-Sized: TypeAlias = "list[tuple[str, int]]"
-"""Names of iters, and their extents."""
 
 
 class _Rewrite:
@@ -176,14 +180,14 @@ class _Rewrite:
 
     def copy(self, name: str, left: ir.Expr | None) -> ir.Stmt:
         """The copy of the sums to where they belong; what the zeros left is added."""
-        loops, iters = self.loops(name, self.spatial)
-        value: ir.Expr = ir.Load(name, _variables(self.spatial), self.terms.value.dtype)
+        loops, iters = axis_loops(self.fresh, name, self.spatial)
+        value: ir.Expr = ir.Load(name, variables(self.spatial), self.terms.value.dtype)
         if left is not None:
             value = ir.Binary("+", value, left)
         indices = tuple(ir.substitute(e, self.values) for e in self.reduce.indices)
         store = ir.Store(self.reduce.buffers[0], indices, value)
         inside = [c for var, c in self.inside.items() if var in self.phase]
-        return ir.nest(loops, ir.Block(name, iters, _where(inside, store)))
+        return ir.nest(loops, ir.Block(name, iters, under(inside, store)))
 
     def zeros(self, name: str, factor: ir.Expr) -> tuple[tuple[ir.Stmt, ir.Buffer], ir.Load]:
         """0 times the other factor, summed over all but its axes and the taps; and what reads it.
@@ -223,7 +227,7 @@ class _Rewrite:
         value = ir.Select(ir.conjunction(met), self.reduce.reducer.identity[0], read)
         return (
             self.summed(name, name, spatial, taps, value),
-            ir.Load(name, _variables(spatial), read.dtype),
+            ir.Load(name, variables(spatial), read.dtype),
         )
 
     def summed(
@@ -235,17 +239,9 @@ class _Rewrite:
         value: ir.Expr,
         inside: Sequence[ir.Expr] = (),
     ) -> tuple[ir.Stmt, ir.Buffer]:
-        """A nest that sums a value over taps into a buffer; stores it where there are none."""
-        loops, iters = self.loops(block, spatial, taps)
-        where, start = _variables(spatial), self.reduce.reducer.identity[0]
-        body: ir.Stmt = ir.Store(buffer, where, value)
-        init: ir.Stmt | None = None
-        if taps:
-            body = ir.Reduce(self.reduce.reducer, (buffer,), where, (value,))
-            init = ir.Store(buffer, where, start)
-        made = ir.Block(block, iters, _where(inside, body), init)
-        shape = tuple(extent for _, extent in spatial)
-        return ir.nest(loops, made), ir.Buffer(buffer, shape, value.dtype)
+        """A nest that sums a value over taps into a buffer."""
+        reducer = self.reduce.reducer
+        return summed(self.fresh, reducer, block, buffer, spatial, taps, value, inside)
 
     def packed(self, writer: ir.Block) -> tuple[ir.Stmt, ir.Buffer]:
         """The block that stores zeros, and its buffer, without them."""
@@ -262,7 +258,7 @@ class _Rewrite:
             sizes[name] = self.reach(s)
         axes = [(i.var, sizes[i.var]) for i in writer.iters]
         value = _simplifier(axes).expr(ir.substitute(unless(choice, parts), values))
-        loops, iters = self.loops(writer.name, axes)
+        loops, iters = axis_loops(self.fresh, writer.name, axes)
         body = ir.Store(old.name, writer.body.indices, value)
         made = edit.with_block(writer, iters=iters, body=body)
         shape = tuple(sizes[name] for name in store)
@@ -281,17 +277,6 @@ class _Rewrite:
         first = (spread.rest + spread.shift - spread.first) // spread.period
         place = self.outer[spread.axis] + self.outer[spread.tap] + self.step(spread) + first
         return self.simplifier.expr(place)
-
-    def loops(
-        self, block: str, spatial: Sized, taps: Sized | None = None
-    ) -> tuple[list[ir.For], tuple[ir.Iter, ...]]:
-        """New loops and the iters that they drive, one each."""
-        loops, iters = [], []
-        for kind, axes in ((ir.IterKind.SPATIAL, spatial), (ir.IterKind.REDUCE, taps or [])):
-            for name, extent in axes:
-                loops.append(ir.For(self.fresh.loop(name, block), extent, ir.NOTHING))
-                iters.append(ir.Iter(name, extent, kind, ir.Var(loops[-1].var)))
-        return loops, tuple(iters)
 
     def moved(self, value: ir.Expr) -> ir.Expr:
         """The terms that are left, by phases: of stored zeros none is read."""
@@ -322,15 +307,6 @@ class _Rewrite:
         return (self.phase[spread.axis] + (spread.period - 1 - spread.rest)) // spread.period
 
 
-def _variables(iters: Sized) -> tuple[ir.Expr, ...]:
-    return tuple(ir.Var(name) for name, _ in iters)
-
-
-def _where(conditions: Sequence[ir.Expr], stmt: ir.Stmt) -> ir.Stmt:
-    """A statement under conditions; itself where there are none."""
-    return ir.If(ir.conjunction(conditions), stmt) if conditions else stmt
-
-
 def _simplifier(iters: Sized) -> arith.Simplifier:
     ranges = {name: arith.extent_range(extent) for name, extent in iters}
     return arith.Simplifier(ranges, keep_units=True)
@@ -338,33 +314,10 @@ def _simplifier(iters: Sized) -> arith.Simplifier:
 
 @skip_zeros.on_batch
 def _skip_zeros_batch(view: StepView) -> Effect:
-    before, after = view.before, view.after
-    changed = [b for name, b in after.blocks.items() if before.blocks.get(name) is not b]
-    loops = {b.name: view.loops_after(b.name) for b in changed}
-    old = {x.var: x.extent for b in changed for x in ir.paths(before).get(b.name, ())}
-    extents = {name: site.loop.extent for name, site in ir.loop_sites(after).items()}
-    shapes = {name: buffer.shape for name, buffer in after.buffers.items()}
-    view.follow()
-
-    def effect(batch: Batch) -> None:
-        if not all(arith.same(batch.extents[name], extent) for name, extent in old.items()):
-            raise arith.BatchError("loops whose extents depend on the numbers are cut in phases")
-        for block in changed:
-            batch.extents.update({name: extents[name] for name in loops[block.name]})
-            batch.sizes[block.name] = {i.var: i.extent for i in block.iters}
-            batch.bound[block.name] = {i.var: arith.opened(i.binding) for i in block.iters}
-            for buffer in ir.stored_buffers(block.body):
-                batch.shapes[buffer] = shapes[buffer]
-
-    return effect
+    return made_batch(view)
 
 
 @skip_zeros.random_call(often=2)
 def _call_skip_zeros(scene: Scene) -> None:
-    scene.do("skip_zeros", scene.block())
-
-
-class ZeroPrimitives:
-    """The primitive of this file, as a method of a Schedule."""
-
-    skip_zeros = skip_zeros
+    sums = [name for name, b in scene.program.blocks.items() if has_zeros(scene.program, b)]
+    scene.do("skip_zeros", scene.block() if not sums or scene.chance(10) else scene.pick(sums))

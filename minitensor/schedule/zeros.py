@@ -57,7 +57,7 @@ def terms_of(program: ir.Program, block: ir.Block) -> Terms:
     kinds = {i.kind for i in block.iters}
     if (
         not isinstance(body, ir.Reduce)
-        or body.reducer.name != "sum"
+        or ir.operator_of(body.reducer) != "+"
         or block.init is None
         or not kinds <= {ir.IterKind.SPATIAL, ir.IterKind.REDUCE}
         or len(ir.writers(program, body.buffers[0])) > 1
@@ -75,6 +75,12 @@ def terms_of(program: ir.Program, block: ir.Block) -> Terms:
         if terms.factor is not None and ir.mentions(terms.factor, one.axis):
             refuse("R5", f"{ir.print_expr(terms.factor)} depends on {one.axis}")
     return terms
+
+
+def has_zeros(program: ir.Program, block: ir.Block) -> bool:
+    """Return whether terms of a block are known to be zero by their place."""
+    body = block.body
+    return isinstance(body, ir.Reduce) and _terms(program, block, body.values[0]) is not None
 
 
 def _terms(program: ir.Program, block: ir.Block, value: ir.Expr) -> Terms | None:

@@ -200,19 +200,19 @@ class _Writer(Draws):
         return _listed(lang.compute(shape, expression, name=name))
 
     def spread(self, name: str, shape: tuple[int, ...]) -> list[lang.Tensor]:
-        """Sums over windows of a tensor that is spread out, with zeros in between."""
+        """Sums over windows of a tensor with zeros around it, and in between if spread out."""
         sources = [t for t in self.tensors if t.shape and 0 not in t.shape]
         if not sources:
             return self.elementwise(name, shape)
         source = self.pick(sources)
         *outer, last = source.shape
-        period, window = self.number(2, 3), self.number(1, 5)
+        period, window, border = self.pick((2, 1, 3, 2)), self.number(1, 5), self.number(0, 2)
         extent = max(1, min(last * period, self.room([*outer, window])))
         k = lang.reduce_axis(window, name="k")
 
         def spread_out(*axes: Any) -> lang.Scalar:
-            at = axes[-1]
-            inside = [at % period == 0, at // period < last]
+            at = axes[-1] - border
+            inside = [at >= 0, at % period == 0, at // period < last]
             value = self.padded(source, (*axes[:-1], at // period), ())
             return lang.if_then_else(lang.logical_and(*inside), value, lang.const(0, self.kind))
 

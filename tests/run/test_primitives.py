@@ -80,6 +80,22 @@ def plus_spread(result: mt.Tensor) -> mt.Tensor:
     return mt.compute((*rows, 2 * row - 3), window, name="spread")
 
 
+def plus_sides(result: mt.Tensor) -> mt.Tensor:
+    """Each element behind an operator and its two neighbours in the row added up, weighted; beside
+    the row there are zeros.
+    """
+    *rows, row = result.shape
+    k = mt.reduce_axis(3, name="side")
+    weights = mt.compute((3,), lambda j: mt.if_then_else(j == 1, 4.0, 0.5), name="weights")
+
+    def window(*i):
+        at = i[-1] + k - 1
+        inside = mt.logical_and(at >= 0, at < row)
+        return mt.sum(mt.if_then_else(inside, result[(*i[:-1], at)], 0.0) * weights[k], axis=k)
+
+    return mt.compute((*rows, row), window, name="sides")
+
+
 def plus_quotient(result: mt.Tensor) -> mt.Tensor:
     """The elements behind an operator, divided by powers of two: one for each column."""
     row = result.shape[-1]
@@ -103,11 +119,20 @@ def spread(array: np.ndarray) -> np.ndarray:
     return sum(wide[..., k : wide.shape[-1] - 3 + k] for k in range(4))
 
 
+def sides(array: np.ndarray) -> np.ndarray:
+    """The same with numpy."""
+    wide = np.pad(array, [(0, 0)] * (array.ndim - 1) + [(1, 1)])
+    return sum(
+        wide[..., k : wide.shape[-1] - 2 + k] * np.float32([0.5, 4, 0.5][k]) for k in range(3)
+    )
+
+
 VARIANTS: dict[str, tuple[Callable, Callable]] = {
     "": (lambda result: result, lambda array: array),
     "relu": (plus_relu, lambda array: np.maximum(array + 1, 0)),
     "total": (plus_total, lambda array: array.sum(axis=-1, dtype=array.dtype)),
     "spread": (plus_spread, spread),
+    "sides": (plus_sides, sides),
     "doubles": (plus_doubles, lambda array: array * 2),
     "quotient": (plus_quotient, lambda array: array / np.tile(np.float32([4, 0.5]), 5)),
 }
@@ -614,6 +639,13 @@ def skip_zeros(w):
     assert w.s.skip_zeros("spread") == "spread_phases"
     halves = [*rows, 2, -(-columns // 2)]
     w.has(f"    spread_phases = empty(float32{halves})\n")
+
+
+@cell("skip_padding", "sides")
+def skip_padding(w):
+    *_, columns = w.s.program.buffers["sides"].shape
+    w.s.skip_padding("sides", w.s.get_loops("sides")[-2])
+    w.has(f"    sides_padding_sum = empty(float32[{columns}])\n")
 
 
 @cell("use_reciprocal", "quotient")

@@ -18,13 +18,14 @@ instead. One that was fused of several has them for each of these:
     after   for ij in parallel(8192): if ij % 64 < 63: for k …: …
                                       else:            for k in range(1): …
 
-The text may grow to a bounded number of statements; beyond it guards stay where they are.
+The text may grow to a bounded number of statements; beyond it guards stay where they are. So do
+those that are asked once for many iterations of loops inside, which they hold or fail for alike.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ LARGEST: Final = 400
 MOST: Final = 512
 """The most statements that all cuts together add. Each cut doubles what stands in the loop: without
 a bound sixteen guarded loops, one in the other, would become 65,536."""
+CHEAP: Final = 48
+"""The iterations of serial loops inside, at least, for which a guard that stays is asked once."""
 
 
 def partition_loops(program: ir.Program, target: Target) -> ir.Program:
@@ -267,18 +270,26 @@ def _live(stmt: ir.Stmt, loop: ir.For, ranges: dict[str, arith.Interval]) -> tup
 
 
 def _guards(
-    stmt: ir.Stmt, ranges: dict[str, arith.Interval], lanes: frozenset[str]
+    stmt: ir.Stmt,
+    ranges: dict[str, arith.Interval],
+    lanes: frozenset[str],
+    inside: Sequence[ir.For] = (),
 ) -> Iterator[tuple[arith.Linear, dict[str, arith.Interval]]]:
     """The conditions below, as forms that must be >= 0, with the ranges around them: those of Ifs,
-    and those of values that differ between lanes (`lanes`: the variables that tell them apart).
+    unless they are asked seldom, and those of values that differ between lanes (`lanes`: the
+    variables that tell them apart).
+
+    inside  the loops around the statement that have nothing else in them, outermost first
     """
     match stmt:
         case ir.For(var, extent, body, kind):
             wide = lanes | {var} if kind is ir.LoopKind.VECTORIZE else lanes
-            yield from _guards(body, {**ranges, var: arith.extent_range(extent)}, wide)
+            every = {**ranges, var: arith.extent_range(extent)}
+            yield from _guards(body, every, wide, (*inside, stmt))
         case ir.If(condition, then, otherwise):
-            yield from _forms(condition, ranges)
-            yield from _guards(then, ranges, lanes)
+            if otherwise is not None or not _is_seldom(condition, inside):
+                yield from _forms(condition, ranges)
+            yield from _guards(then, ranges, lanes, inside if otherwise is None else ())
             if otherwise is not None:
                 yield from _guards(otherwise, ranges, lanes)
         case ir.Store(value=value) if lanes:
@@ -291,7 +302,19 @@ def _guards(
             for child in stmts:
                 yield from _guards(child, ranges, lanes)
         case ir.Alloc(body=body):
-            yield from _guards(body, ranges, lanes)
+            yield from _guards(body, ranges, lanes, inside)
+
+
+def _is_seldom(condition: ir.Expr, inside: Sequence[ir.For]) -> bool:
+    """Tell whether a guard is asked once for many iterations, outside of the loops that it does not
+    depend on (see `hoist_guards`).
+    """
+    count = 1
+    for loop in reversed(inside):
+        if ir.mentions(condition, loop.var):
+            break
+        count *= loop.extent if loop.kind is ir.LoopKind.SERIAL else 1
+    return count >= CHEAP
 
 
 def _forms(

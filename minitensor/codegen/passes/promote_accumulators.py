@@ -15,7 +15,8 @@ if the elements it updates are a tile of unrolled and vectorized loops that fits
 Where the tile is initialised right before the loop, that is done in registers too. At the end of an
 axis, a tile may have parts of its own: eight columns and then four. Each is kept apart. A temporary
 that is such a tile itself needs no other; short loops that read it afterwards are unrolled, so that
-they read registers.
+they read registers. An update may stand under a condition that holds for all of a tile or for none,
+if the tile is initialised under no such condition.
 Scalar replacement of array elements: Callahan, Carr and Kennedy, PLDI 1990.
 """
 
@@ -24,25 +25,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from minitensor import arith, ir
+from minitensor.codegen.passes.register_tiles import (
+    WRITTEN_OUT,
+    Tile,
+    filled_value,
+    fills_before,
+    parts_of_fill,
+)
 from minitensor.codegen.remarks import became, is_recording, missed, stands_for
 from minitensor.codegen.target import Target
 
 REGISTERS: Final = 32
 """The most vectors of a tile: as many as any machine has registers for."""
 SUFFIX: Final = "_acc"
-WRITTEN_OUT: Final = (ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE)
 MOST_UNROLLED: Final = 64
 """The most statements that loops over a tile in registers become where they are unrolled for it."""
 SMALLER: Final = "split the loops of the tile by less"
 DECOMPOSE: Final = "decompose_reduction moves an init out; split by a divisor leaves no guard"
 
 
-_Place: TypeAlias = "tuple[tuple[ir.For, ...], Sequence[ir.Load | ir.Store]]"
-"""The loops around some accesses of a buffer, outermost first, and the accesses."""
+_Place: TypeAlias = "tuple[tuple[ir.For | ir.If, ...], Sequence[ir.Load | ir.Store]]"
+"""The loops and conditions around some accesses of a buffer, outermost first, and the accesses."""
 
 
 def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
@@ -50,27 +57,6 @@ def promote_accumulators(program: ir.Program, target: Target) -> ir.Program:
     scope = _Scope({}, {b.name: b for b in program.params})
     promoter = _Promoter(ir.names_in(program), max(128, target.vector_bits or 0) * REGISTERS // 8)
     return program.replace(body=promoter.statement(program.body, scope))
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """Elements of a buffer that a loop updates, all or a part: the indices in terms of the loops of
-    the tile.
-
-    loops    the unrolled and vectorized loops that run over the tile, outermost first
-    indices  of each access
-    is_read  whether the loop reads what it finds
-    """
-
-    buffer: ir.Buffer
-    loops: tuple[ir.For, ...]
-    indices: tuple[ir.Expr, ...]
-    is_read: bool
-
-    def nest(self, stmt: ir.Stmt) -> ir.Stmt:
-        for loop in reversed(self.loops):
-            stmt = ir.For(loop.var, loop.extent, stmt, loop.kind)
-        return stmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ class _Promoter:
             case ir.Seq(stmts):
                 return ir.sequence(*self.sequence(stmts, scope))
             case ir.For():
-                tiles = self.tiles(stmt, scope)
+                tiles = [tile for tile in self.tiles(stmt, scope) if not tile.guarded]
                 if tiles:
                     return self.promoted(stmt, tiles, [], scope)
                 inner = scope.inside(stmt)
@@ -120,18 +106,21 @@ class _Promoter:
         done: list[ir.Stmt] = []
         for stmt in stmts:
             tiles = self.tiles(stmt, scope) if isinstance(stmt, ir.For) else []
+            apart = [part for other in done for part in parts_of_fill(other, tiles)]
+            fills = fills_before(apart, tiles)
+            tiles = [t for t in tiles if not t.guarded or any(filled_value(f, t) for f in fills)]
             if not tiles:
                 done.append(self.statement(stmt, scope))
                 continue
             assert isinstance(stmt, ir.For)
-            done = [part for other in done for part in _parts_of_fill(other, tiles)]
-            fills = _fills_before(done, tiles)
+            done = apart
+            fills = [fill for fill in fills if any(filled_value(fill, tile) for tile in tiles)]
             done = [other for other in done if all(other is not fill for fill in fills)]
             done.append(self.promoted(stmt, tiles, fills, scope))
         return done
 
     def promoted(
-        self, loop: ir.For, tiles: list[_Tile], fills: list[ir.Stmt], scope: _Scope
+        self, loop: ir.For, tiles: list[Tile], fills: list[ir.Stmt], scope: _Scope
     ) -> ir.Stmt:
         """The loop on local tiles, loaded or filled before it and stored after.
 
@@ -152,7 +141,7 @@ class _Promoter:
             new = ir.Buffer(name, tuple(n.extent for n in tile.loops), old.dtype, ir.Scope.LOCAL)
             local.append(new)
             where = tuple(ir.Var(n.var) for n in tile.loops)
-            value = next((v for v in (_filled(fill, tile) for fill in fills) if v), None)
+            value = next((v for v in (filled_value(fill, tile) for fill in fills) if v), None)
             if value is None and tile.is_read:
                 value = ir.Load(old.name, tile.indices, old.dtype)
             if value is not None:
@@ -164,13 +153,13 @@ class _Promoter:
         body = ir.map_stmts(body, lambda child: self.statement(child, inner))
         return ir.allocated(local, ir.sequence(*head, body, *tail))
 
-    def tiles(self, loop: ir.For, scope: _Scope) -> list[_Tile]:
+    def tiles(self, loop: ir.For, scope: _Scope) -> list[Tile]:
         """The buffers that the loop updates at places that do not depend on it."""
         if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLL):
             return []
         inside = {s.buffer.name for s in ir.stmts_of(loop) if isinstance(s, ir.Alloc)}
         written = {s.buffer for s in ir.stmts_of(loop) if isinstance(s, ir.Store)} - inside
-        found: list[_Tile] = []
+        found: list[Tile] = []
         room = self.largest
         for name in sorted(written):
             buffer = scope.buffers[name]
@@ -186,7 +175,7 @@ class _Promoter:
                 _not_kept(buffer, text, SMALLER)
         return found
 
-    def size(self, tile: _Tile) -> int:
+    def size(self, tile: Tile) -> int:
         """The bytes of the registers that a tile takes; one without lanes has one per element."""
         size = math.prod(n.extent for n in tile.loops) * tile.buffer.dtype.bits // 8
         if not any(n.kind is ir.LoopKind.VECTORIZE for n in tile.loops):
@@ -244,7 +233,7 @@ def _is_written_out(buffer: str, body: ir.Stmt) -> bool:
     )
 
 
-def _tiles(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval]) -> list[_Tile]:
+def _tiles(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval]) -> list[Tile]:
     """The parts of the tile of the buffer that the loop updates, mostly one; none if one is no tile
     itself, or if two may have an element in common.
     """
@@ -269,11 +258,13 @@ def _tiles(loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval]
 
 def _tile(
     loop: ir.For, buffer: ir.Buffer, ranges: Mapping[str, arith.Interval], place: _Place
-) -> _Tile | None:
+) -> Tile | None:
     """The tile of the buffer that the loop updates in a place, if all accesses there are to the
     same elements, which tell the iterations of the loops over the tile apart.
     """
-    path, accesses = place
+    around, accesses = place
+    path = [n for n in around if isinstance(n, ir.For)]
+    conditions = [n.condition for n in around if isinstance(n, ir.If)]
     indices = accesses[0].indices
     used = {name for index in indices for name in ir.free_vars(index)}
     if any(a.indices != indices for a in accesses):
@@ -301,10 +292,14 @@ def _tile(
     if not all(arith.separates(n.var, forms, forms, free, every) for n in over):
         _not_kept(buffer, "iterations of the loops over it may update the same element")
         return None
-    return _Tile(buffer, over, indices, any(isinstance(a, ir.Load) for a in accesses))
+    if any(ir.mentions(condition, n.var) for condition in conditions for n in over):
+        _not_kept(buffer, "its update stands under a condition", DECOMPOSE)
+        return None
+    is_read = any(isinstance(a, ir.Load) for a in accesses)
+    return Tile(buffer, over, indices, is_read, guarded=bool(conditions))
 
 
-def _are_apart(a: _Tile, b: _Tile, ranges: Mapping[str, arith.Interval]) -> bool:
+def _are_apart(a: Tile, b: Tile, ranges: Mapping[str, arith.Interval]) -> bool:
     """Tell whether two parts have no element in common: along some axis all of one are in front."""
     names: set[str] = {*ranges, *(n.var for n in (*a.loops, *b.loops))}
     every, renamed = dict(ranges), [dict[str, ir.Expr]() for _ in range(2)]
@@ -338,8 +333,8 @@ def _is_driven_by(
 
 
 def _places(stmt: ir.Stmt, buffer: str) -> list[_Place] | None:
-    """The places below a statement that access a buffer; None if a condition, or a concurrent loop
-    other than a vectorized one, stands between them.
+    """The places below a statement that access a buffer; None if a condition on data, or one with
+    an else, or a concurrent loop other than a vectorized one, stands between them.
     """
     match stmt:
         case ir.For(kind=kind, body=body):
@@ -359,6 +354,9 @@ def _places(stmt: ir.Stmt, buffer: str) -> list[_Place] | None:
             return places if all(found) else None
         case ir.Store():
             return [((), ir.accesses(stmt, buffer))]
+        case ir.If(condition, then, None) if not ir.loads(condition):
+            rest = _places(then, buffer)
+            return rest and [((stmt, *path), accesses) for path, accesses in rest]
     _not_kept(buffer, "its update stands under a condition", DECOMPOSE)
     return None
 
@@ -367,72 +365,7 @@ def _touches(stmt: ir.Stmt, buffer: str) -> bool:
     return isinstance(stmt, ir.Barrier) or bool(ir.accesses(stmt, buffer))
 
 
-def _parts_of_fill(stmt: ir.Stmt, tiles: list[_Tile]) -> list[ir.Stmt]:
-    """A nest that fills several parts of a tile with constants, as a nest for each; any other
-    statement as it is.
-    """
-    parts = _apart(stmt)
-    filled = [[tile for tile in tiles if _filled(part, tile) is not None] for part in parts]
-    ones = [id(tile) for found in filled for tile in found]
-    constant = not ir.loads(stmt) if len(parts) > 1 else False
-    return parts if constant and all(filled) and len(set(ones)) == len(parts) else [stmt]
-
-
-def _apart(stmt: ir.Stmt) -> list[ir.Stmt]:
-    match stmt:
-        case ir.For(kind=kind) if kind in WRITTEN_OUT:
-            return [replace(stmt, body=part) for part in _apart(stmt.body)]
-        case ir.Seq(stmts):
-            return [part for child in stmts for part in _apart(child)]
-    return [stmt]
-
-
-def _fills_before(stmts: list[ir.Stmt], tiles: list[_Tile]) -> list[ir.Stmt]:
-    """The last of some statements that fill tiles, and may as well do it after the others."""
-    found: list[ir.Stmt] = []
-    passed: set[str] = set()
-    for stmt in reversed(stmts):
-        filled = [tile for tile in tiles if _filled(stmt, tile) is not None]
-        used = {n.buffer for n in ir.walk(stmt) if isinstance(n, (ir.Load, ir.Store))}
-        if filled and used.isdisjoint(passed):
-            found.append(stmt)
-            passed |= {load.buffer for load in ir.loads(stmt)}
-        else:
-            passed |= used
-        if not filled and not isinstance(stmt, ir.Store):
-            break
-    return found
-
-
-def _filled(stmt: ir.Stmt, tile: _Tile) -> ir.Expr | None:
-    """The value that a nest stores in every element of the tile, in the tile's loops; None if it
-    does something else.
-    """
-    loops: list[ir.For] = []
-    while isinstance(stmt, ir.For):
-        loops.append(stmt)
-        stmt = stmt.body
-    if not isinstance(stmt, ir.Store) or stmt.buffer != tile.buffer.name:
-        return None
-    if any(load.buffer == stmt.buffer for load in ir.loads(stmt)):
-        return None
-    if sorted(n.extent for n in loops) != sorted(n.extent for n in tile.loops):
-        return None
-    renamed: dict[str, ir.Expr] = {}
-    for mine, theirs in zip(loops, tile.loops):
-        if mine.extent != theirs.extent:
-            return None
-        renamed[mine.var] = ir.Var(theirs.var)
-    ranges = {n.var: arith.extent_range(n.extent) for n in tile.loops}
-    simplifier = arith.Simplifier(ranges)
-    same = [
-        simplifier.expr(ir.substitute(i, renamed)) == simplifier.expr(j)
-        for i, j in zip(stmt.indices, tile.indices)
-    ]
-    return ir.substitute(stmt.value, renamed) if all(same) else None
-
-
-def _moved(stmt: ir.Stmt, tile: _Tile, new: str, where: tuple[ir.Expr, ...]) -> ir.Stmt:
+def _moved(stmt: ir.Stmt, tile: Tile, new: str, where: tuple[ir.Expr, ...]) -> ir.Stmt:
     """The statement with its accesses of a tile going to a local one."""
 
     def one(node: Any) -> Any:

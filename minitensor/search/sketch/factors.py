@@ -11,8 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from minitensor.arith import linear_of
+from minitensor.ir import Iter, Load
 from minitensor.schedule import Schedule
-from minitensor.search.sketch.blocks import pieces
+from minitensor.search.sketch.blocks import operands, pieces, uses
 from minitensor.search.sketch.rule import State
 
 ROWS: Final = {16: (1, 2, 3, 4, 6), 32: (2, 4, 6, 7, 8, 12, 14)}
@@ -32,6 +34,9 @@ STRIP: Final = {8: 1, 16: 1, 32: 2, 64: 4, 128: 2}
 that a column touches should stay in L1 until the next column."""
 
 
+WAY_BYTES: Final = 4096
+"""Bytes after which lines of an L1 cache compete for the same places, of which there is one in each
+of its ways: those of a page, on all x86 processors."""
 USUAL_VECTORS: Final = 2
 """Vectors side by side in a tile where nothing else is known."""
 LIKELY: Final = {1: 1, 2: 4, 3: 2, 4: 1}
@@ -66,21 +71,47 @@ def height(
     extent: int,
     registers: int,
     vectors: int = USUAL_VECTORS,
+    lines: int | None = None,
 ) -> int:
     """A number of rows among some: the more, the likelier, as each serves all that is loaded; up to
     a limit, for there are several vectors in each.
 
     vectors  those of a row that are likeliest; rows for which registers lack are as unlikely as one
+    lines    rows from which on their lines drive each other out of L1; they are as unlikely
     """
-    return choose(schedule, candidates, _weights_of_heights(candidates, extent, registers, vectors))
+    weights = _weights_of_heights(candidates, extent, registers, vectors, lines)
+    return choose(schedule, candidates, weights)
 
 
 def _weights_of_heights(
-    candidates: Sequence[int], extent: int, registers: int, vectors: int
+    candidates: Sequence[int], extent: int, registers: int, vectors: int, lines: int | None = None
 ) -> list[float]:
     most = max(1, (registers - 1) // vectors - 1)  # beside a row of what is loaded, and a number
+    most = most if lines is None else max(1, min(most, lines - 1))
     likely = [min(n, MOST_LIKELY_ROWS[registers]) if n <= most else 1 for n in candidates]
     return [n * used(extent, rows) for n, rows in zip(likely, candidates)]
+
+
+def lines_of_rows(state: State, axis: Iter, packed: Sequence[Load], inner: str) -> int | None:
+    """The number of rows from which on L1 does not hold a line of each, since they lie a multiple
+    of a large power of two apart; None where that is not known.
+
+    packed  operands whose rows lie side by side
+    inner   a reduction along which all others are contiguous; "" if that is as the buffers say
+    """
+    found = []
+    for load in operands(state.block):
+        if load in packed or not uses(load, axis):
+            continue
+        buffer, step = state.program.buffers[load.buffer], 0
+        places = [(linear_of(index), size) for index, size in zip(load.indices, buffer.shape)]
+        for form, size in sorted(places, key=lambda place: place[0].coefficient(inner) != 0):
+            step = step * size + int(form.coefficient(axis.var))
+        if step == 0:
+            continue
+        apart = math.gcd(step * buffer.dtype.bits // 8, WAY_BYTES)
+        found.append(state.caches.l1 // WAY_BYTES * (WAY_BYTES // apart))
+    return min(found, default=None)
 
 
 def are_few(heights: Sequence[int], extent: int, registers: int) -> bool:

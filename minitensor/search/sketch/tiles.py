@@ -11,10 +11,8 @@ for o.0, i.0:                       strips of the other axes, and blocks of rows
             the consumer
 
 A long reduction may run in parts, each over all the rows of a block: the panels of B of one part
-stay in the L2 cache meanwhile.
-
-Operands that are read down their columns are tiled too, so that the lines of the cache that a
-column touches are used while they are there.
+stay in L2 meanwhile. Operands that are read down their columns are tiled too: of the lines that a
+column touches, all elements are used while they are in a cache.
 """
 
 from __future__ import annotations
@@ -48,6 +46,7 @@ from minitensor.search.sketch.blocks import (
     written_by,
     written_place,
 )
+from minitensor.search.sketch.borders import skip_borders
 from minitensor.search.sketch.layouts import (
     image_by_channels,
     in_panels,
@@ -161,14 +160,16 @@ def packings(state: State, pair: Pair) -> list[Packing]:
 def tile(
     schedule: Schedule, state: State, pair: Pair, packing: Packing, in_parts: bool = False
 ) -> str | None:
-    """Perform the steps; returns the name of the consumer that follows each tile, or a strip of
-    them: where it stores columns as rows, or sums are in parts, of all rows of a block.
+    """Perform the steps; returns the consumer that follows each tile, or a strip of them: where it
+    stores columns as rows, or sums are in parts, of all rows of a block.
     """
     name, block, cores = state.name, state.block, state.target.num_cores or 1
     consumer = fusible_consumer(schedule.program, block)
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
     if consumer is None and at != last:
         consumer = schedule.cache_write(name, "local")
+    if not in_parts:
+        skip_borders(schedule, state, pair, packing.channels)
     loops = loops_by_axis(schedule, name)
     strips, rest, left = _strips(
         schedule, state, pair, loops, usual_parts(state, pair, packing, cores)
@@ -177,7 +178,8 @@ def tile(
     heights = _even(state, pair.rows, most)
     few = factors.are_few(heights, pair.rows.extent, state.registers)
     vectors = _likeliest_vectors(state, pair.lanes, packing, few)
-    height = factors.height(schedule, heights, pair.rows.extent, state.registers, vectors)
+    lines = factors.lines_of_rows(state, pair.rows, packing.rows, packing.channels)
+    height = factors.height(schedule, heights, pair.rows.extent, state.registers, vectors, lines)
     by_strip = _by_strip(state, pair)
     counts = [1] if by_strip else factors.parts(pair.rows.extent, cores, most[-1])
     counts = _even(state, pair.rows, counts, pair.rows.extent)
@@ -282,11 +284,11 @@ def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> tuple
     """The parts into which an author would cut rows, and what is beside a tile: many where all that
     has lanes stays in the L2 cache from one to the next; else few, for each part reads it again.
 
-    Where nothing is packed for a part, parts may instead be as large as half of the L2 cache holds
-    of the operands without lanes: if there are columns enough for all cores, or if those parts are
-    smaller than with few of two axes, and reading the operand with lanes for each of them moves
-    fewer bytes than reading the others for each tile of columns. These are parts of all axes
-    together (the second of the results), the others of each axis.
+    Where nothing is packed for a part, parts may be as large as half of L2 holds of the operands
+    without lanes: if there are columns enough for all cores, or if those parts are smaller than
+    with few of two axes, and reading the operand with lanes for each moves fewer bytes than reading
+    the others for each tile of columns. These are parts of all axes together (the second of the
+    results), the others of each axis.
     """
     sizes = {True: 0, False: 0}
     for name in {load.buffer for load in operands(state.block)}:
@@ -306,8 +308,8 @@ def usual_parts(state: State, pair: Pair, packing: Packing, cores: int) -> tuple
 
 def _cut(schedule: Schedule, state: State, reduced: list[str]) -> str:
     """Cut the first loop of a reduction; returns the loop over the parts."""
-    first, *others = (i.extent for i in reduce_iters(state.block))
-    candidates = [-(-n // math.prod(others)) for n in part_lengths(state)]
+    first, *rest = (i.extent for i in reduce_iters(state.block))
+    candidates = [-(-n // math.prod(rest)) for n in part_lengths(state)]
     length = schedule.sample_categorical(factors.up_to(first, candidates))
     part, reduced[0] = schedule.split(reduced[0], [None, length])
     return part
@@ -408,10 +410,8 @@ REGISTER_TILES: Final = Rule("register tiles", always, _apply)
 
 
 def turned_axis(block: ir.Block) -> ir.Iter | None:
-    """The axis along which an operand is contiguous, and the result is not; None if there is none.
-
-    The result is contiguous along the last axis, and the operand has it elsewhere. A block that
-    chooses among values is left alone.
+    """The axis along which an operand is contiguous, and the result is not; None if there is none,
+    or if the block chooses among values. The result is contiguous along the last axis.
     """
     store = elementwise_store(block)
     if store is None or len(block.iters) < 2 or block.iters[-1].extent < 2:

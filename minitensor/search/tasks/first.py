@@ -17,7 +17,7 @@ from typing import Final
 from minitensor.answers import answered
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
-from minitensor.ir import Block, Program, Reduce, Select, free_vars, loads, walk
+from minitensor.ir import Block, If, Program, Reduce, Select, free_vars, loads, walk
 from minitensor.phrasebook import no_program
 from minitensor.runtime import (
     digest_of_code,
@@ -137,7 +137,7 @@ def _burden(sketch: Sketch) -> tuple[int, int, bool, bool, bool, int, int]:
     guards = sum(
         isinstance(node, Select) and node.lazy and not _is_shared_by_lanes(block, node)
         for block in blocks
-        if isinstance(block.body, Reduce)
+        if isinstance(block.body.then if isinstance(block.body, If) else block.body, Reduce)
         for node in walk(block.body)
     )
     steps = schedule.trace.steps

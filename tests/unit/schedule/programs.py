@@ -266,6 +266,23 @@ def spread_out(n=4, taps=3, period=2, outputs=""):
     return mt.lower([A, B, P, C] if "P" in outputs else [A, B, C])
 
 
+def padded_sum(n=4, taps=3, rows=2, doubled=False):
+    """P = A in a border of one zero; C[y] = sum over r, k of P[y + k] * B[r, k]; doubled: of
+    P[y + k] * D[r, k], where D = B * 2
+    """
+    A, B = mt.placeholder((n,), name="A"), mt.placeholder((rows, taps), name="B")
+    inside = (1, n + 1)
+
+    def image(i):
+        return mt.if_then_else(mt.logical_and(i >= inside[0], i < inside[1]), A[i - 1], 0.0)
+
+    P = mt.compute((n + 2,), image, name="P")
+    D = mt.compute((rows, taps), lambda d, e: B[d, e] * 2.0, name="D") if doubled else B
+    r, k = mt.reduce_axis(rows, name="r"), mt.reduce_axis(taps, name="k")
+    C = mt.compute((n + 3 - taps,), lambda y: mt.sum(P[y + k] * D[r, k], axis=[r, k]), name="C")
+    return mt.lower([A, B, C])
+
+
 def narrow_product(m=5, n=6, k=7, left="uint8", right="int8", total="int32"):
     """C[i, j] = sum over k of total(A[i, k]) * total(B[k, j]), of narrow numbers"""
     A, B = mt.placeholder((m, k), left, name="A"), mt.placeholder((k, n), right, name="B")

@@ -16,6 +16,7 @@ from tests.unit.schedule.programs import (
     grid,
     matmul,
     narrow_product,
+    padded_sum,
     quotients,
     scale,
     spread_out,
@@ -59,6 +60,10 @@ def spread():
     return mt.Schedule(spread_out())
 
 
+def bordered():
+    return mt.Schedule(padded_sum())
+
+
 DOUBLE = twice(8)
 
 VALID = {
@@ -85,6 +90,7 @@ VALID = {
     "decompose_reduction": (reduction, ("C", "k"), {}),
     "rfactor": (reduction, ("k",), {"axis": 0}),
     "skip_zeros": (spread, ("C",), {}),
+    "skip_padding": (bordered, ("C", "y"), {}),
     "use_reciprocal": (divided, ("D", "S"), {}),
     "widen": (narrow, ("C", "A", "int16"), {}),
     "pad": (copied_product, ("k", 4), {}),

@@ -16,6 +16,7 @@ from tests.unit.schedule.programs import (
     narrow_product,
     normalised,
     padded,
+    padded_sum,
     quotients,
     rowsum,
     scale,
@@ -109,6 +110,11 @@ def _in_phases(s):
     s.reverse_compute_at(s.skip_zeros("C"), s.get_loops("C")[0])
 
 
+def _without_border(s):
+    s.skip_padding("C", "y")
+    s.compute_at("C_padding_sum", s.split("y", s.sample_perfect_tile("y", 2, decision=[2, 2]))[0])
+
+
 def _ahead(s):
     k = s.split("k", s.sample_perfect_tile("k", 2, decision=[3, 2]))[0]
     s.reorder(k, "j")
@@ -151,6 +157,7 @@ VALID = {
     "open": (lambda: scale(24), _open),
     "tensorized": (scale, _tensorized),
     "in phases": (spread_out, _in_phases),
+    "without border": (padded_sum, _without_border),
     "ahead": (matmul, _ahead),
     "normalised": (normalised, _normalised),
     "widened": (narrow_product, _widened),

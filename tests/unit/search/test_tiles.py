@@ -7,9 +7,10 @@ import pytest
 import minitensor as mt
 from minitensor.ir import LoopKind
 from minitensor.ir.program import survey_all
+from minitensor.runtime import Caches
 from minitensor.search import generate_sketches
 from minitensor.search.sketch import factors, tiles
-from minitensor.search.sketch.blocks import pairs
+from minitensor.search.sketch.blocks import operands, pairs, uses
 from minitensor.search.sketch.rule import State
 from minitensor.testing import assert_equivalent
 from tests.unit.search.programs import product_by_axes
@@ -184,3 +185,85 @@ def test_weights_of_a_phase_are_packed_side_by_side(kernel, phases):
     assert len(packed.shape) == 5 + len(phases)
     assert packed.shape[1 : 1 + len(phases)] == (2,) * len(phases)
     assert_equivalent(program, schedule, targets=("interpreter", "c"))
+
+
+def heights_of(program, bits=512):
+    """The rows of a tile and how likely they are, in the first sketch that packs weights."""
+    wide = mt.Target("c", num_cores=2, vector_bits=bits)
+    caches = Caches(32 << 10, 1 << 20)
+    sketch = next(
+        s for s in generate_sketches(program, wide, caches=caches) if " packed" in s.explain()
+    )
+    steps = [s.arguments for s in sketch.steps if s.primitive == "sample_categorical"]
+    (found,) = (a for a in steps if {6, 8, 14} <= set(a["candidates"]))
+    return dict(zip(found["candidates"], found["probs"]))
+
+
+@pytest.mark.parametrize(("k", "likely"), [(1024, 7), (1040, 8), (512, 8), (2048, 7)])
+def test_rows_whose_lines_drive_each_other_out_are_unlikely(k, likely):
+    """Rows that are 4096 bytes apart: L1 has a place for each in each of its eight ways."""
+    found = heights_of(mt.lower(W.matmul(560, 512, k)))
+    assert max(found, key=found.get) == likely
+    assert (found[14] < 0.3 * found[likely]) == (k % 1024 == 0)
+
+
+def test_an_image_that_is_not_written_by_channels_has_its_own_distances():
+    state = SimpleNamespace(
+        block=mt.lower(W.conv2d(1, 512, 30, 30, 64, 3, layout="NHWC")).blocks["conv"],
+        program=mt.lower(W.conv2d(1, 512, 30, 30, 64, 3, layout="NHWC")),
+        caches=Caches(32 << 10, 1 << 20),
+    )
+    x = next(i for i in state.block.iters if i.var == "x")
+    assert factors.lines_of_rows(state, x, (), "") == 16, "a line for each second pixel"
+    assert factors.lines_of_rows(state, x, state_loads(state, x), "") is None
+
+
+def state_loads(state, axis):
+    return [load for load in operands(state.block) if uses(load, axis)]
+
+
+def skipped(program, bits=256):
+    """The axes along which each sketch of register tiles leaves out what lies in the padding."""
+    found = set()
+    for sketch in generate_sketches(program, mt.Target("c", num_cores=2, vector_bits=bits)):
+        if "register tiles" in sketch.explain():
+            steps = [s.arguments for s in sketch.steps if s.primitive == "skip_padding"]
+            parts = "summed in parts" in sketch.explain()
+            found.add((tuple(a["loop"] for a in steps), parts))
+    return found
+
+
+def padded(known, layout="NHWC", **sizes):
+    given = {"n": 1, "c": 64, "h": 14, "w": 14, "f": 64, "kernel": 3, "padding": 1, **sizes}
+    data, weight, conv = W.conv2d(**given, layout=layout)
+    return mt.lower([data, weight, conv], constants=[weight] if known else [])
+
+
+def test_padding_is_left_out_along_axes_that_have_one_place_in_a_tile():
+    assert skipped(padded(True)) == {(("y",), False)}
+    assert (("y",), False) in skipped(padded(True, layout="NCHW"))  # channels side by side
+    assert skipped(padded(True, kernel=1, padding=0)) == {((), False)}
+    parts = skipped(padded(True, c=512, kernel=5, padding=2))
+    assert (("y",), False) in parts
+    assert all(not axes for axes, in_parts in parts if in_parts)
+
+
+def test_padding_stays_where_looking_through_the_weights_takes_longer():
+    assert skipped(padded(False)) == {((), False)}
+    assert skipped(padded(False, h=56, w=56)) == {(("y",), False)}
+
+
+def test_padding_stays_where_it_would_be_asked_for_in_the_midst_of_a_tile():
+    assert skipped(padded(True, c=4)) == {((), False)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_schedule_without_padding_gives_the_same(layout):
+    program = padded(True, layout=layout, c=24, f=24, h=6, w=9)
+    for sketch in generate_sketches(program, TARGET):
+        if "skip_padding" in str(sketch):
+            assert_equivalent(program, sketch.apply(seed=0), targets=("interpreter", "c"))
+            break
+    else:
+        pytest.fail("nothing is left out")

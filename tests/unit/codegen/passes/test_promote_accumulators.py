@@ -180,6 +180,28 @@ def test_a_condition_inside_keeps_a_loop_as_it_is():
     assert "_acc" in after(s)  # where the loops have been cut there is no condition
 
 
+def test_a_condition_that_is_one_for_a_tile_may_stand_inside_where_the_tile_is_filled():
+    """Two parts of a tile, of 4 and 2 columns, begin with values of one buffer."""
+    A, B = mt.placeholder((7,), name="A"), mt.placeholder((3, 48, 6), name="B")
+    P = mt.compute((9,), lambda i: mt.if_then_else((i > 0) & (i < 8), A[i - 1], 0.0), name="P")
+    k, c = mt.reduce_axis(3, name="k"), mt.reduce_axis(48, name="c")
+    C = mt.compute((7, 6), lambda y, x: mt.sum(P[y + k] * B[k, c, x], axis=[k, c]), name="C")
+    program = mt.lower([A, B, C])
+    s = mt.Schedule(program)
+    s.skip_padding("C", "y")
+    x_0, x_1 = s.split("x", [None, 4])
+    s.reorder("y", "k", "c", x_0, x_1)
+    s.unroll(x_0)
+    s.vectorize(x_1)
+    text = after(s)
+    nest = text[text.index("for y in range(7)") :]
+    assert nest.count("if 1 <= k + y and k + y < 8") == 2
+    updates = [line for line in nest.splitlines() if "B[" in line]
+    assert len(updates) == 2
+    assert all("_acc" in line and "C[" not in line for line in updates)
+    assert_equivalent(program, s, targets=("interpreter", "c"))
+
+
 def test_small_temporaries_are_variables_themselves():
     A = mt.placeholder((4, 6), name="A")
     k = mt.reduce_axis(6, name="k")
