@@ -86,8 +86,8 @@ __all__ = [
     "lowest", "make_room", "map_children", "map_stmts", "marked_loops", "measured", "mentions",
     "names_in", "nest", "nests", "nodes_in", "numpy_dtype", "operator_of", "pack", "paths",
     "print_expr", "print_indices", "print_name", "print_program", "print_stmt", "print_type",
-    "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers", "strides_of",
-    "structural_equal", "structural_hash", "substitute", "summary", "summary_if_large", "survey",
-    "to_bfloat16", "unpack", "value_by_numpy", "verify", "walk", "with_body", "wrap_integer",
-    "writers",
+    "readers", "rewrite", "sequence", "simplify_indices_by", "stmts_of", "stored_buffers",
+    "strides_of", "structural_equal", "structural_hash", "substitute", "summary",
+    "summary_if_large", "survey", "to_bfloat16", "unpack", "value_by_numpy", "verify", "walk",
+    "with_body", "wrap_integer", "writers",
 ]
