@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from benchmarks.compare.work import Arrays, Work
 from minitensor.api import build
 from minitensor.cli.errors import CommandError
 from minitensor.codegen import Target
+from minitensor.errors import TuningError
+from minitensor.ir import Program
 from minitensor.runtime import SPIN_SECONDS, Kernel, native_target
 from minitensor.search import load_best
 
@@ -86,16 +89,24 @@ def ours(work: Work, threads: int) -> Iterator[Implementation]:
 
 
 def tuned(work: Work, threads: int, log: str) -> Iterator[Implementation]:
-    """The best schedule of a log for that many threads, in the same two ways.
+    """The best schedule of a log for that many threads, in the same two ways: with weights bound,
+    the best of a search that knew them as constants, if the log has one.
 
     Raises TuningError if the log has none.
     """
     target = native_target(Target("c", num_cores=threads))
     definition = work.schedule(target).history[0]
-    kernel = build(load_best(log, definition, target), target)
-    yield of_kernel(TUNED, kernel, work)
+    schedule = load_best(log, definition, target)
+    yield of_kernel(TUNED, build(schedule, target), work)
     if work.constants:
-        yield _bound(TUNED_BOUND, kernel, work)
+        with contextlib.suppress(TuningError):
+            schedule = load_best(log, with_constants(definition, work), target)
+        yield _bound(TUNED_BOUND, build(schedule, target), work)
+
+
+def with_constants(definition: Program, work: Work) -> Program:
+    """The definition with the weights as constants: what a search is given for them to be bound."""
+    return definition.replace(constants=frozenset(work.constants))
 
 
 def _bound(name: str, kernel: Kernel, work: Work) -> Implementation:
