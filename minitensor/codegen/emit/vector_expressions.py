@@ -151,8 +151,9 @@ class VectorExpressions(Expressions):
                 apart = f", {self.step(buffer, load.indices)}"
             target = f"{name}({target}{apart})"
         else:
-            target = self.element(load.buffer, ())
-            if whole(load.dtype).lanes < buffer.dtype.lanes:
+            of_one = self.is_variable(load.buffer)  # and not of an array of vectors
+            target = self.element(load.buffer, () if of_one else load.indices)
+            if of_one and whole(load.dtype).lanes < buffer.dtype.lanes:
                 (begin,) = load.indices
                 assert isinstance(begin, ir.Const)
                 lanes = buffer.dtype.lanes, int(begin.value)

@@ -7,6 +7,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target, generate
+from minitensor.testing import assert_equivalent
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint16", "int32", "int64", "bool")
 FLOATS = DTYPES[:4]
@@ -102,3 +103,18 @@ def test_a_wide_vector_that_is_used_again_is_loaded_once(bits):
     a, b = (rng.integers(-8, 8, x.shape).astype("float32") for x in (A, B))
     wanted = np.broadcast_to(b @ a, (2, 64))
     np.testing.assert_array_equal(mt.build(s, target=target)(a, b), wanted)
+
+
+@pytest.mark.parametrize("lanes", [10, 16])
+def test_each_vector_of_an_array_is_read_at_its_own_place(lanes):
+    """D has a vector for each k: numbers that are the same in all lanes."""
+    A, B = mt.placeholder((lanes + 1,), name="A"), mt.placeholder((2,), name="B")
+    D = mt.compute((2,), lambda d: B[d] * 2.0, name="D")
+    k = mt.reduce_axis(2, name="k")
+    C = mt.compute((lanes,), lambda y: mt.sum(A[k + y] * D[k], axis=k), name="C")
+    program = mt.lower([A, B, C])
+    s = mt.Schedule(program)
+    s.compute_at("D", "y")
+    s.vectorize("y")
+    assert "D[k]" in mt.build(s).source
+    assert_equivalent(program, s, targets=("interpreter", "c"))
