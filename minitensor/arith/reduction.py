@@ -35,8 +35,11 @@ def _drives(block: ir.Block, loop: str, spatial: bool) -> bool:
 def starts(block: ir.Block, loops: Sequence[ir.For], depth: int) -> bool:
     """Return whether the reduction is known to begin where the loops from `depth` inwards begin.
 
-    It does not in the second part of a loop that a split has cut in two.
+    It does not in the second part of a loop that a split has cut in two, nor before what its init
+    reads is computed.
     """
+    if comes_late(block, loops[depth]):
+        return False
     first: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in loops[depth:]}
     simplifier = Simplifier({loop.var: extent_range(loop.extent) for loop in loops[:depth]})
     return all(
@@ -44,6 +47,15 @@ def starts(block: ir.Block, loops: Sequence[ir.For], depth: int) -> bool:
         for i in block.iters
         if i.kind is not ir.IterKind.SPATIAL
     )
+
+
+def comes_late(block: ir.Block, loop: ir.For) -> str:
+    """A buffer that a block's init reads, and that another block in the loop computes; "" if there
+    is none.
+    """
+    read = {load.buffer for load in ir.loads(block.init)} if block.init is not None else set()
+    others = [b for b in ir.blocks_of(loop) if b is not block] if read else []
+    return min(read & {name for b in others for name in ir.stored_buffers(b.body)}, default="")
 
 
 def repeats(block: ir.Block, loops: Sequence[ir.For], depth: int) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minitensor import arith, ir
-from minitensor.arith import init_nest, mixes, repeats
+from minitensor.arith import comes_late, init_nest, mixes, repeats
 from minitensor.schedule import edit
 from minitensor.schedule.arguments import BlockName, LoopName
 from minitensor.schedule.batch import Batch, Effect, StepView
@@ -31,6 +31,10 @@ CARRIED = (ir.IterKind.REDUCE, ir.IterKind.ORDERED)
             "split or reorder so that the reduction has loops of its own",
         ),
         "R5": ("the loops from it inwards compute each element once", "name a loop further inside"),
+        "R6": (
+            "what the init reads has been computed before the loop",
+            "compute_at further outside, or name a loop further inside",
+        ),
     },
     alternatives="loop",
 )
@@ -69,6 +73,9 @@ def decompose_reduction(program: ir.Program, block: BlockName, loop: LoopName) -
     if again is not None:
         marks = ir.Marks(loops={again: "repeats elements"})
         refuse("R5", f"{ir.print_name(again)} repeats elements", marks=marks)
+    if late := comes_late(found, loops[depth]):
+        marks = ir.Marks(blocks={b.name: "computes it" for b in ir.writers(program, late)})
+        refuse("R6", f"{ir.print_name(late)} has not", marks=marks)
     fresh = edit.Fresh(program)
     name = fresh.block(f"{block}_init")
     own, init = init_nest(found, loops, depth, name, fresh.loop)

@@ -95,9 +95,10 @@ def may_be_masked(loop: ir.For) -> bool:
     """Tell whether a compiler could make vectors of a loop, with masks on what it reads.
 
     That is, whether an iteration reads, outside of loops inside it, what a condition may forbid
-    (but not what the condition reads itself), and nothing in it is a vector already.
+    (but not what the condition reads itself), and nothing in it lies in memory as a vector already:
+    one whose lanes are apart is loaded and stored lane by lane, each a number to a compiler.
     """
-    return not has_vectors(loop) and reads_under_condition(loop.body)
+    return not has_vectors(loop, side_by_side=True) and reads_under_condition(loop.body)
 
 
 def stores_under_condition(loop: ir.For) -> bool:
@@ -105,7 +106,8 @@ def stores_under_condition(loop: ir.For) -> bool:
     there is a condition in it, outside of loops inside it, with no loop inside that.
     """
     guards = [s for s in _own(loop.body) if isinstance(s, ir.If)]
-    return any(not any(ir.loops_of(guard)) for guard in guards) and not has_vectors(loop)
+    alone = any(not any(ir.loops_of(guard)) for guard in guards)
+    return alone and not has_vectors(loop, side_by_side=True)
 
 
 def _own(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
@@ -122,12 +124,24 @@ def _own(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
             yield stmt
 
 
-def has_vectors(loop: ir.For) -> bool:
-    """Tell whether something in a loop is a vector already."""
+def has_vectors(loop: ir.For, side_by_side: bool = False) -> bool:
+    """Tell whether something in a loop is a vector already; `side_by_side`: an access of one whose
+    lanes are side by side in memory.
+    """
+    if side_by_side:
+        return any(
+            isinstance(node, (ir.Load, ir.Store)) and _is_side_by_side(node.indices)
+            for node in ir.walk(loop.body)
+        )
     return any(
         isinstance(node, (ir.Load, ir.Ramp, ir.Broadcast)) and node.dtype.lanes > 1
         for node in ir.walk(loop.body)
     )
+
+
+def _is_side_by_side(indices: tuple[ir.Expr, ...]) -> bool:
+    ramps = [n for index in indices for n in ir.walk(index) if isinstance(n, ir.Ramp)]
+    return len(ramps) == 1 and ramps[0] == indices[-1] and ramps[0].stride == 1
 
 
 def reads_under_condition(node: ir.Node) -> bool:

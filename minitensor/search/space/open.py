@@ -84,9 +84,11 @@ def _splits_by_decision(trace: Trace) -> Mapping[int, int]:
 def movable_of(schedule: Schedule) -> tuple[str, ...]:
     """The blocks that a sketch left alone and that others read; readers come first.
 
-    Such a block stands in a nest of its own in which each loop is one of its axes.
+    Such a block stands in a nest of its own in which each loop is one of its axes. What inits read,
+    and what that alone reads, stays where it is: it is little, and an init that waits for it inside
+    of its reduction keeps the sum out of registers.
     """
-    program = schedule.program
+    program, stays = schedule.program, _for_inits(schedule.program)
     found = []
     for nest in ir.nests(program):
         blocks = ir.blocks_of(nest)
@@ -96,9 +98,26 @@ def movable_of(schedule: Schedule) -> tuple[str, ...]:
         whole = [i.binding for i in block.iters] == [ir.Var(loop.var) for loop in loops]
         serial = not any(i.kind is ir.IterKind.ORDERED for i in block.iters)
         untouched = all(loop.kind.value == "serial" for loop in loops)
-        if whole and serial and untouched:
+        if whole and serial and untouched and block.name not in stays:
             found.append(block.name)
     return tuple(reversed(found))
+
+
+def _for_inits(program: ir.Program) -> set[str]:
+    """The blocks that compute what inits read, and what only these read."""
+    inits = [b.init for b in program.blocks.values() if b.init is not None]
+    found, pending = set[str](), {load.buffer for init in inits for load in ir.loads(init)}
+    while pending:
+        name = pending.pop()
+        for writer in ir.writers(program, name):
+            if writer.name not in found:
+                found.add(writer.name)
+                pending |= {
+                    load.buffer
+                    for load in ir.loads(writer.body)
+                    if {b.name for b in ir.readers(program, load.buffer)} <= found
+                }
+    return found
 
 
 def _loops(nest: object) -> list[ir.For]:

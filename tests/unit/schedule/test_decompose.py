@@ -15,6 +15,7 @@ from tests.unit.schedule.programs import (
     matmul,
     matmul_relu,
     normalised,
+    padded_sum,
     rowsum,
     scan,
     start,
@@ -204,6 +205,18 @@ REFUSALS = [
         lambda s: s.decompose_reduction("P", "y_0"),
         r"R5: the loops from it inwards compute each element once \(y_0 repeats elements\)",
         marks=("for y_0 in range(2):  # <- repeats elements",),
+    ),
+    Refusal(
+        "decompose_reduction",
+        "R6",
+        after(
+            padded_sum,
+            lambda s: s.skip_padding("C", "y"),
+            lambda s: s.compute_at("C_padding_sum", "y"),
+        ),
+        lambda s: s.decompose_reduction("C", "y"),
+        r"R6: what the init reads has been computed before the loop \(C_padding_sum has not\)",
+        marks=("# <- computes it",),
     ),
 ]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor import arith, ir
 from tests.unit.schedule.common import Refusal, check, each, golden, run_refusal
 from tests.unit.schedule.programs import after, padded_sum, rowsum, start
 
@@ -267,3 +268,19 @@ def test_a_product_called_sum_is_no_sum():
         )
         with pytest.raises(mt.ScheduleError, match="C is no s"):
             step(mt.Schedule(mt.lower([A, C])))
+
+
+def test_an_init_stays_behind_what_it_reads():
+    """As code is generated, inits go in front of their loops, but not of what they read."""
+    s = mt.Schedule(padded_sum())
+    s.skip_padding("C", "y")
+    (outer,) = (stmt for stmt in s.program.body.stmts if getattr(stmt, "var", "") == "y")
+    block = s.program.blocks["C"]
+    assert arith.comes_late(block, outer) == ""
+    s.compute_at("C_padding_sum", "y")
+    loops = ir.paths(s.program)["C"]
+    assert arith.comes_late(s.program.blocks["C"], loops[0]) == "C_padding_sum"
+    assert arith.comes_late(s.program.blocks["C"], loops[1]) == ""
+    assert not arith.starts(s.program.blocks["C"], loops, 0)
+    assert arith.starts(s.program.blocks["C"], loops, 1)
+    check(s)

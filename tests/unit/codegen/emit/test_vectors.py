@@ -118,3 +118,20 @@ def test_each_vector_of_an_array_is_read_at_its_own_place(lanes):
     s.vectorize("y")
     assert "D[k]" in mt.build(s).source
     assert_equivalent(program, s, targets=("interpreter", "c"))
+
+
+def test_lanes_that_are_apart_are_numbers_to_a_compiler():
+    """Rows as lanes: each of them is read on its own, where a condition on the column allows it."""
+    X = mt.placeholder((3, 4), name="X")
+
+    def padded(y, x):
+        inside = mt.logical_and(y >= 2, y < 5, x >= 2, x < 6)
+        return mt.if_then_else(inside, X[y - 2, x - 2], 0.0)
+
+    P = mt.compute((7, 8), padded, name="P")
+    program = mt.lower([X, P])
+    s = mt.Schedule(program)
+    s.vectorize("y")
+    source = generate(s.program, Target("c", num_cores=1, vector_bits=512)).source
+    assert "no vectors here: a masked load may read all" in source
+    assert_equivalent(program, s, targets=("interpreter", "c"))
