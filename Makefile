@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test whole quick lint types bench docs clean
+.PHONY: demo test whole quick fuzz lint types bench docs clean
 
 demo: .venv/run
 	$(BIN)/python -m tutorials.demo $(ARGS)
@@ -16,6 +16,9 @@ whole: .venv/test
 
 quick: .venv/test
 	$(BIN)/python -m tests.halves --quick $(ARGS)
+
+fuzz: .venv/test
+	$(BIN)/python -m minitensor fuzz $(ARGS)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-TARGETS = ["demo", "test", "whole", "quick", "lint", "types", "bench", "docs"]
+TARGETS = ["demo", "test", "whole", "quick", "fuzz", "lint", "types", "bench", "docs"]
 EXTRAS = {"demo": "[onnx]", "bench": "[onnx]", "docs": "[docs]"}
 EXTRAS |= dict.fromkeys(("lint", "types"), "[test,dev]")
 
