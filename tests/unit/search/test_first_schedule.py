@@ -192,3 +192,12 @@ def test_it_is_derived_once(monkeypatch, tmp_path):
     assert mt.schedule_for(program, TARGET).trace.as_python() == made.trace.as_python()
     with pytest.raises(TypeError):  # for another target it is derived
         mt.schedule_for(program, Target("c", num_cores=1, vector_bits=128))
+
+
+def test_conditions_of_a_guarded_sum_weigh_as_those_of_any_other():
+    """What lies in the padding is left out along y; along x zeros are stored, not chosen."""
+    data, weight, conv = mt.workloads.conv2d(1, 64, 14, 14, 64, 3, padding=1, layout="NHWC")
+    program = mt.lower([data, weight, conv], constants=[weight])
+    s = mt.schedule_for(program, mt.Target("c", num_cores=2, vector_bits=512))
+    assert [x.arguments["loop"] for x in s.trace.steps if x.primitive == "skip_padding"] == ["y"]
+    assert "pad" in s.get_blocks()
