@@ -176,7 +176,8 @@ def _inside(
 
     def along(part: ir.Expr) -> bool:
         used = set(ir.free_vars(part))
-        return axis in used and bool(used & taps) and used <= {axis, *taps}
+        places = axis in used and bool(used & taps) and used <= {axis, *taps}
+        return places and not ir.loads(part)
 
     match value:
         case ir.Cast(dtype, a):
@@ -203,7 +204,7 @@ def _stored(program: ir.Program, buffer: str, indices: Sequence[ir.Expr]) -> lis
         return []
     places = dict(zip(store, indices))
     parts = ir.conjuncts(choice.condition)
-    known = [p for p in parts if not ir.loads(p) and set(ir.free_vars(p)) <= places.keys()]
+    known = [part for part in parts if set(ir.free_vars(part)) <= places.keys()]
     return [ir.substitute(part, places) for part in known]
 
 

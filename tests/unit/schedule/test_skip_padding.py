@@ -284,3 +284,15 @@ def test_an_init_stays_behind_what_it_reads():
     assert not arith.starts(s.program.blocks["C"], loops, 0)
     assert arith.starts(s.program.blocks["C"], loops, 1)
     check(s)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_zeros_by_a_mask_are_not_zeros_by_their_place(stored):
+    A, M, Y = (mt.placeholder((n,), name=name) for n, name in ((8, "A"), (8, "M"), (3, "Y")))
+    masked = lambda i: mt.if_then_else(M[i] > 0.5, A[i], 0.0)
+    P = mt.compute((8,), masked, name="P")
+    k = mt.reduce_axis(3, name="k")
+    read = P.__getitem__ if stored else masked
+    C = mt.compute((6,), lambda y: mt.sum(read(y + k) * Y[k], axis=k), name="C")
+    with pytest.raises(mt.ScheduleError, match="no term of C is outside along y"):
+        mt.Schedule(mt.lower([A, M, Y, C])).skip_padding("C", "y")
