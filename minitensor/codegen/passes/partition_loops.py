@@ -19,7 +19,7 @@ instead. One that was fused of several has them for each of these:
                                       else:            for k in range(1): …
 
 The text may grow to a bounded number of statements; beyond it guards stay where they are. So do
-those that are asked once for many iterations of loops inside, which they hold or fail for alike.
+those of terms of a sum that are asked once for many iterations of loops inside.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def _guards(
             every = {**ranges, var: arith.extent_range(extent)}
             yield from _guards(body, every, wide, (*inside, stmt))
         case ir.If(condition, then, otherwise):
-            if otherwise is not None or not _is_seldom(condition, inside):
+            if otherwise is not None or not _is_seldom(condition, then, inside):
                 yield from _forms(condition, ranges)
             yield from _guards(then, ranges, lanes, inside if otherwise is None else ())
             if otherwise is not None:
@@ -305,10 +305,15 @@ def _guards(
             yield from _guards(body, ranges, lanes, inside)
 
 
-def _is_seldom(condition: ir.Expr, inside: Sequence[ir.For]) -> bool:
-    """Tell whether a guard is asked once for many iterations, outside of the loops that it does not
-    depend on (see `hoist_guards`).
+def _is_seldom(condition: ir.Expr, then: ir.Stmt, inside: Sequence[ir.For]) -> bool:
+    """Tell whether a guard of some terms of a sum is asked once for many iterations, outside of the
+    loops that it does not depend on (see `hoist_guards`). A guard of elements is not meant: what
+    is stored is in registers only where it is gone (see `promote_accumulators`).
     """
+    stores = [node for node in ir.walk(then) if isinstance(node, ir.Store)]
+    stored = {name for store in stores for i in store.indices for name in ir.free_vars(i)}
+    if stored.issuperset(ir.free_vars(condition)):
+        return False
     count = 1
     for loop in reversed(inside):
         if ir.mentions(condition, loop.var):

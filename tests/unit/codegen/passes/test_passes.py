@@ -229,6 +229,42 @@ def test_a_loop_fused_of_several_has_bodies_for_each():
     assert "parallel(36):  two versions of its body: guards hold for" in str(mt.explain(s, "c"))
 
 
+def rows_by_parts(rows):
+    """A product of matrices, its rows in tiles of 8, and what starts it in front."""
+    A, B = mt.placeholder((rows, 64), name="A"), mt.placeholder((64, 16), name="B")
+    k = mt.reduce_axis(64, name="k")
+    C = mt.compute((rows, 16), lambda i, j: mt.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    i_0, i_1 = s.split("i", [None, 8])
+    s.reorder(i_0, i_1, "k", "j")
+    s.vectorize("j")
+    s.decompose_reduction("C", i_0)
+    return s
+
+
+def test_a_guard_of_elements_leaves_the_hot_part_though_it_is_asked_seldom():
+    s = rows_by_parts(61)
+    assert not conditions(run(s.program, "partition_loops"))
+    assert_equivalent(s.history[0], s, targets=["interpreter", "c"])
+
+
+@pytest.mark.parametrize("channels", [8, 64])
+def test_a_guard_of_terms_stays_where_it_is_asked_seldom(channels):
+    X, Y = mt.placeholder((6, channels), name="X"), mt.placeholder((3, channels), name="Y")
+
+    def padded(i, c):
+        return mt.if_then_else(mt.logical_and(i > 0, i < 7), X[i - 1, c], 0.0)
+
+    P = mt.compute((8, channels), padded, name="P")
+    k, c = mt.reduce_axis(3, name="k"), mt.reduce_axis(channels, name="c")
+    C = mt.compute((6,), lambda y: mt.sum(P[y + k, c] * Y[k, c], axis=[k, c]), name="C")
+    s = mt.Schedule(mt.lower([X, Y, C]))
+    s.skip_padding("C", "y")
+    found = conditions(run(s.program, "partition_loops"))
+    assert len(found) == (channels == 64)
+    assert_equivalent(s.history[0], s, targets=["interpreter", "c"])
+
+
 def test_guards_of_several_axes_leave_the_hot_part():
     A = mt.placeholder((13, 21), name="A")
     B = mt.compute((13, 21), lambda i, j: A[i, j] + 1.0, name="B")
