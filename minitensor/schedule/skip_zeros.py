@@ -158,8 +158,14 @@ class _Rewrite:
             self.fresh.block(f"{label}_{what}") for what in ("phases", "zeros", "zeros_sum")
         )
         value = self.moved(self.terms.value)
-        padded = self.phase if self.terms.buffer else ()
-        inside = [c for var, c in self.inside.items() if var not in padded]
+        others = [load for load in ir.loads(self.terms.value) if load.buffer != self.terms.buffer]
+        inside = [  # zeros are stored beyond an axis, but nothing of what else the sum reads
+            c
+            for var, c in self.inside.items()
+            if var not in self.phase
+            or not self.terms.buffer
+            or any(ir.mentions(load, var) for load in others)
+        ]
         made = [self.summed(label, name, self.spatial, self.taps, value, inside)]
         left: ir.Expr | None = None
         if self.terms.factor is not None:

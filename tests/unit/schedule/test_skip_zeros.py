@@ -256,3 +256,14 @@ def test_what_else_is_refused():
             s.skip_zeros("C")
         assert caught.value.rule == rule, caught.value.message
         check(s)
+
+
+def test_what_depends_on_an_axis_is_not_read_beyond_it():
+    """The axis has one element, and a last phase that it does not fill."""
+    A = mt.placeholder((3, 1), "int32", name="A")
+    P = mt.compute((4,), lambda i: mt.if_then_else(i % 2 == 0, A[i // 2, 0], 0), name="P")
+    k = mt.reduce_axis(3, name="k")
+    C = mt.compute((1,), lambda y: mt.sum(P[y + k] * A[k, y], axis=k), name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.skip_zeros("C")
+    check(s)
