@@ -10,8 +10,8 @@ Not here: zeros at the border of an image; see skip_padding.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Sequence
 
 from minitensor import arith, ir
 from minitensor.schedule import edit
@@ -119,6 +119,7 @@ class _Rewrite:
         assert isinstance(block.body, ir.Reduce)
         self.program, self.block, self.terms, self.reduce = program, block, terms, block.body
         self.fresh, self.spreads = edit.Fresh(program), terms.spreads
+        self.summed = functools.partial(summed, self.fresh, self.reduce.reducer)
         taken = {i.var for i in block.iters}
 
         def named(name: str) -> ir.Var:
@@ -235,19 +236,6 @@ class _Rewrite:
             self.summed(name, name, spatial, taps, value),
             ir.Load(name, variables(spatial), read.dtype),
         )
-
-    def summed(
-        self,
-        block: str,
-        buffer: str,
-        spatial: Sized,
-        taps: Sized,
-        value: ir.Expr,
-        inside: Sequence[ir.Expr] = (),
-    ) -> tuple[ir.Stmt, ir.Buffer]:
-        """A nest that sums a value over taps into a buffer."""
-        reducer = self.reduce.reducer
-        return summed(self.fresh, reducer, block, buffer, spatial, taps, value, inside)
 
     def packed(self, writer: ir.Block) -> tuple[ir.Stmt, ir.Buffer]:
         """The block that stores zeros, and its buffer, without them."""

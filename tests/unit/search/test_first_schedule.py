@@ -195,7 +195,7 @@ def test_it_is_derived_once(monkeypatch, tmp_path):
 
 
 def test_conditions_of_a_guarded_sum_weigh_as_those_of_any_other():
-    """What lies in the padding is left out along y; along x zeros are stored, not chosen."""
+    """Padded terms are skipped along y; along x the padded image is stored, not a select."""
     data, weight, conv = mt.workloads.conv2d(1, 64, 14, 14, 64, 3, padding=1, layout="NHWC")
     program = mt.lower([data, weight, conv], constants=[weight])
     s = mt.schedule_for(program, mt.Target("c", num_cores=2, vector_bits=512))
