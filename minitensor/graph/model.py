@@ -17,6 +17,7 @@ import numpy as np
 
 from minitensor import ir
 from minitensor.codegen import Target
+from minitensor.garbage import collected_seldom
 from minitensor.graph.assemble import Assembly, Schedules, Task, assembled
 from minitensor.graph.checked import run_checked
 from minitensor.graph.driver import ENTRY, POINTERS, driver_text
@@ -125,6 +126,7 @@ def _buffer(value: Value) -> ir.Buffer:
     return ir.Buffer(value.name, value.shape, value.dtype)
 
 
+@collected_seldom()
 def build_model(
     graph: Nodes,
     target: Target,

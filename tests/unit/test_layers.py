@@ -19,6 +19,7 @@ LAYERS = {
     "errors": set(),
     "version": set(),
     "interrupt": set(),
+    "garbage": set(),
     "phrasebook": {"errors"},
     "answers": {"phrasebook", "errors"},
     "looks": set(),
@@ -38,6 +39,7 @@ LAYERS = {
         *("phrasebook", "errors"),
     },
     "graph": {
+        "garbage",
         "pictures",
         "looks",
         "runtime",

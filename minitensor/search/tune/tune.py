@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, real, unexpected, whole
+from minitensor.garbage import collected_seldom
 from minitensor.graph import Graph
 from minitensor.ir import Program
 from minitensor.phrasebook import no_program, unknown_argument
@@ -53,6 +54,7 @@ def tune(
 ) -> TuneResult: ...
 
 
+@collected_seldom()
 def tune(
     program: Program | Graph | Sequence[Graph],
     target: str | Target = "c",
