@@ -28,6 +28,12 @@ from minitensor.system import cffi
 
 ALIGNMENT: Final = 64
 """Bytes: a cache line, and the widest vector register."""
+PAGE: Final = 4096
+"""Bytes: addresses that are so far apart, or a multiple, look like one to a processor at first. A
+load waits if it seems to be of what was stored shortly before. A loop that reads A[i] and stores
+B[i] is half as fast where B lies one or two cache lines further on in its page than A: it has just
+stored "there" what it loads next. The C library puts large arrays at the beginning of a page.
+"""
 
 Pointer = Any
 """A cffi pointer that keeps what it points to alive."""
@@ -103,12 +109,15 @@ def null() -> Pointer:
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-    """A C-contiguous array of undefined content that starts at a multiple of 64 bytes."""
+    """A C-contiguous array of undefined content that starts at a multiple of 64 bytes; from a page
+    on, in the middle of one (see `PAGE`).
+    """
     size = dtype.itemsize
     for extent in shape:
         size *= extent
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    offset = -_finder()(raw) % ALIGNMENT
+    start, step = (PAGE // 2, PAGE) if size >= PAGE else (0, ALIGNMENT)
+    raw = np.empty(size + step, np.uint8)
+    offset = (start - _finder()(raw)) % step
     aligned: np.ndarray = np.ndarray(shape, dtype, raw, offset)
     return aligned
 

@@ -8,7 +8,7 @@ import pytest
 from minitensor import errors
 from minitensor.ir import Buffer, DType
 from minitensor.runtime.arguments import Signature
-from minitensor.runtime.module import ALIGNMENT, aligned_empty
+from minitensor.runtime.module import ALIGNMENT, PAGE, aligned_empty
 from tests.unit.runtime import liars
 
 
@@ -328,12 +328,13 @@ def test_outputs_between_inputs_keep_their_place():
     assert arrays[0] is a and arrays[2] is b and arrays[1] is results[0]
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 5), (7,), (33, 5)])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 5), (7,), (33, 5), (4095,), (1 << 20,)])
 @pytest.mark.parametrize("dtype", ["float64", "uint8"])
 def test_aligned_empty(shape, dtype):
     array = aligned_empty(shape, np.dtype(dtype))
     assert array.shape == shape and array.dtype == dtype
     assert array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
     assert array.ctypes.data % ALIGNMENT == 0 or array.size == 0
+    assert array.nbytes < PAGE or array.ctypes.data % PAGE == PAGE // 2
     array[...] = 1
     assert (array == 1).all()
