@@ -27,8 +27,8 @@ NOISE: Final = 0.05
 """A machine whose speed differs by less is as fast as it was: measuring is no more exact."""
 FINALISTS: Final = 3
 """The most candidates in the finals, beside the program as it is written."""
-TURNS: Final = 3
-MOST_TURNS: Final = 6
+TURNS: Final = 5
+MOST_TURNS: Final = 9
 AHEAD: Final = 0.999
 """The winner takes at most this part of the time of the best before it."""
 NEAR: Final = 1.2
