@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from minitensor import ir
 from minitensor.codegen.remarks import Recorder, missed
 from minitensor.codegen.target import Target
+
+OPERANDS: Final = 3
+"""The registers beside a tile's: two vectors that all rows use, and a number that is broadcast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,20 @@ def fills_registers(stmts: Sequence[ir.Store], bits: int) -> bool:
         return False
     needed, available = sum(sums.values()) + sum(shared) + 1, usual_registers(bits)
     return 3 * available <= 4 * needed <= 4 * available
+
+
+def first_values(stmts: Sequence[ir.Store], bits: int) -> frozenset[ir.Expr]:
+    """The vectors in memory with which sums of a tile begin, several with each, if these and such a
+    tile's operands do not fit into the registers together.
+    """
+    bits = max(bits, 128)
+    vectors = {
+        s.buffer: v for s in stmts if isinstance(v := s.value, ir.Load) and v.dtype.lanes > 1
+    }
+    uses = Counter(v.buffer for v in vectors.values() if v.buffer in vectors)
+    first = {vectors[name]: count for name, count in uses.items() if count > 1}
+    needed = sum((1 + count) * registers_of(v.dtype, bits) for v, count in first.items())
+    return frozenset(first) if needed + OPERANDS > usual_registers(bits) else frozenset()
 
 
 def _tell(program: ir.Program, pressure: Pressure, bits: int) -> None:

@@ -9,7 +9,8 @@ A pointer points to an element that is accessed whatever conditions hold, so it 
 Numbers that are broadcast to a tile of registers are read again for each tap of a convolution, a
 place further on. A compiler sees that, and keeps them in registers from tap to tap; where the tile
 fills the registers already, it does so at the tile's cost. So there it is not to know: the pointer
-passes through an empty instruction, behind which it might be any.
+passes through an empty instruction, behind which it might be any. So does one to what all rows of
+such a tile begin with, which would be kept from tile to tile.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from minitensor import arith, ir
-from minitensor.codegen.pressure import fills_registers
+from minitensor.codegen.pressure import fills_registers, first_values
 
 FEWEST: Final = 3
 """The accesses from which on they share a pointer."""
@@ -74,13 +75,14 @@ def shared_rows(
             if form is not None and _is_long(form):
                 group = groups.setdefault(key_of(access.buffer, form), [])
                 group.append((access, int(form.constant), always))
-    rows, full = [], fills_registers(stmts, bits)
+    rows, full, begun = [], fills_registers(stmts, bits), first_values(stmts, bits)
     for key, group in groups.items():
         certain = [(offset, n) for n, (_, offset, always) in enumerate(group) if always]
-        if len(group) >= FEWEST and certain:
+        begins = all(access in begun for access, _, _ in group)
+        if certain and (begins or len(group) >= FEWEST):
             offset, first = min(certain)
             is_written = any(isinstance(access, ir.Store) for access, _, _ in group)
-            is_hidden = full and not is_written
+            is_hidden = begins or (full and not is_written)
             rows.append(Row(key, group[first][0], offset, is_written, is_hidden))
     return rows
 

@@ -24,10 +24,6 @@ from minitensor.search.sketch.rule import State
 LEAST: Final = 32
 """Products that are saved for each weight, at least, where weights are looked through in each call
 for what is not finite: reading one from memory takes that long."""
-
-
-REGISTERS: Final = 32
-"""Vector registers that hold, beside a tile, what its sums begin with."""
 INSIDE: Final = 48
 """Iterations of the reductions that run for each time that it is asked what is outside, at least: a
 condition in the midst of a tile costs more than it saves."""
@@ -37,12 +33,7 @@ def skip_borders(schedule: Schedule, state: State, pair: Pair, channels: str) ->
     """Leave out what lies in the padding along the axes that are not in a tile, if it is enough.
 
     channels  the reduction that is the innermost; "" for the last one
-
-    With 16 registers compilers keep what the sums of a row begin with in some of them, all along,
-    and spill a tile that fills the rest (gcc 12: a third slower).
     """
-    if state.registers < REGISTERS:
-        return
     for axis in spatial_iters(state.block):
         if axis.extent > 1 and axis.var not in (pair.rows.var, pair.lanes.var):
             tried = schedule.copy()

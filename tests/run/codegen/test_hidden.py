@@ -33,6 +33,30 @@ def test_a_tile_that_fills_the_registers_keeps_them(rows, vectors, bits, hidden)
     np.testing.assert_array_equal(kernel(*given), given[0] @ given[1])
 
 
+@pytest.mark.parametrize(
+    ("rows", "bits", "hidden"), [(6, 256, True), (5, 256, False), (12, 512, False), (15, 512, True)]
+)
+def test_what_the_sums_of_a_full_tile_begin_with_is_loaded_for_each(rows, bits, hidden):
+    lanes = bits // 32
+    program = mt.lower(
+        mt.workloads.conv2d(1, 3, 5, 2 * rows, 2 * lanes, kernel=3, padding=1, layout="NHWC")
+    )
+    s = mt.Schedule(program)
+    s.compute_inline("pad")
+    n, y, x, f, ry, rx, rc = s.get_loops("conv")
+    s.skip_padding("conv", y)
+    x_0, x_1 = s.split(x, [None, rows])
+    f_0, f_1 = s.split(f, [None, lanes])
+    s.reorder(n, y, x_0, ry, rx, rc, x_1, f_0, f_1)
+    s.unroll(x_1)
+    s.unroll(f_0)
+    s.vectorize(f_1)
+    kernel = mt.build(s, target=mt.Target("c", vector_bits=bits))
+    assert ('__asm__("" : "+r"(conv_padding_sum_row));' in kernel.source) == hidden
+    given = [np.random.default_rng(0).integers(-4, 5, p.shape).astype("f") for p in program.inputs]
+    np.testing.assert_array_equal(kernel(*given), mt.interpret(program, *given))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_the_second_bound_of_a_clip_is_compared_in_any_case(dtype):
     x = mt.placeholder((10,), dtype, name="x")
