@@ -91,7 +91,10 @@ def applied(record: Record, program: Program, names: Sequence[str] = ()) -> Sche
     trace = record.parsed()
     if None in trace.decisions.values():
         raise ArgumentError("the trace leaves decisions open")
-    return (renamed(trace, names, program) if names else trace).apply(program)
+    steps = renamed(trace, names, program) if names else trace
+    with contextlib.suppress(MinitensorError):  # checked once, at the end
+        return steps.apply(program, check=False).confirm()
+    return steps.apply(program)  # checked after each step, for the one to name
 
 
 def _nothing_found(log: Log, program: Program, target: Target, refused: Sequence[str]) -> str:

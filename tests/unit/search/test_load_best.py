@@ -77,6 +77,18 @@ def test_one_that_cannot_be_applied_gives_way(log, caplog):
     assert '"gone"' in warning
 
 
+def test_a_log_that_says_otherwise_makes_no_loop_parallel(log, caplog):
+    s = mt.Schedule(program())
+    s.parallel("i")
+    good = tried(2, 0.01, trace=s.trace)
+    log.append(text_of(good, good.trace.replace('"i"', '"k"')))
+    s = load_best(log, program(), TARGET)
+    assert s.trace == trace(4)
+    assert 'parallel("k") breaks R2' in caplog.text
+    with pytest.raises(mt.ScheduleError):
+        s.parallel("k")
+
+
 def test_a_trace_with_open_decisions_is_no_schedule(log, caplog):
     s = mt.Schedule(program())
     s.sample_categorical([1, 2])
