@@ -19,7 +19,7 @@ from minitensor.cli.errors import CommandError, UsageError
 from minitensor.codegen import Target
 from minitensor.errors import printable
 from minitensor.schedule import Schedule
-from minitensor.search import Roofline, difference, load_best, random_inputs
+from minitensor.search import Roofline, difference, load_best, random_inputs, schedule_for
 
 Arrays = Sequence[np.ndarray]
 
@@ -27,12 +27,17 @@ AS_SLOW: Final = "the interpreter is as slow with one schedule as with another: 
 SCHEDULED: Final = "scheduled"
 DEFINED: Final = "as defined"
 NUMPY: Final = "numpy"
+BY_RULES: Final = (
+    "  scheduled by rules, without a trial (mt.schedule_for); `minitensor tune` searches, and\n"
+    "  `bench --log` times what it found"
+)
 BUSY: Final = 1.5
 """The factor between turns of one call from which on the machine is called busy."""
 
 TEXT: Final = "time a schedule in turns with its definition and numpy"
 EPILOG: Final = """\
 examples:
+  minitensor bench conv2d                            as rules schedule it, without a search
   minitensor bench my_schedule.py:s
   minitensor bench matmul --trace best.json --cores 1
   minitensor bench matmul --log tuning.jsonl         the fastest that a search recorded
@@ -62,12 +67,17 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         if len(subject.programs) > 1:
             raise UsageError(f"--log is for a program, and {subject.name} has steps already")
         schedule = load_best(arguments.log, subject.programs[0], target)
+    by_rules = subject.is_program and not arguments.log
+    if by_rules:
+        schedule = schedule_for(subject.programs[0], target)
     compared = compare(subject.name, schedule, target, pace)
     if arguments.json:
         console.json(compared.described())
     else:
         for line in compared.lines(console):
             console.print(line)
+        if by_rules:
+            console.print(BY_RULES)
     return 0
 
 

@@ -31,12 +31,14 @@ SUBJECT_HELP: Final = "an operator (see `minitensor show --list`), or path/to/fi
 class Subject:
     """A program, and what has been done to it.
 
-    name      as the user wrote it
-    schedule  the program with its steps, if there are any
+    name        as the user wrote it
+    schedule    the program with its steps, if there are any
+    is_program  whether it is one alone, that nobody has scheduled
     """
 
     name: str
     schedule: Schedule
+    is_program: bool = False
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -95,7 +97,7 @@ def resolve(arguments: argparse.Namespace) -> Subject:
     schedule = Schedule(found)
     if arguments.trace:
         schedule.replay(_trace(arguments.trace))
-    return Subject(name, schedule)
+    return Subject(name, schedule, is_program=not arguments.trace)
 
 
 # ---- named operators

@@ -33,6 +33,18 @@ def test_a_schedule_against_its_definition(run, user_file):
     assert found["times_as_fast_as"]["as defined"] > 0
 
 
+def test_an_operator_is_timed_as_rules_schedule_it(run, user_file, monkeypatch):
+    compared, real = [], bench.compare
+    monkeypatch.setattr(bench, "compare", lambda *a: compared.append(a[1]) or real(*a))
+    done = run("bench", "matmul", "--small", "--quick")
+    assert done.status == 0, done.err
+    assert "as defined" in done.out and "scheduled by rules, without a trial" in done.out
+    assert compared[0].trace == mt.schedule_for(compared[0].history[0]).trace
+    assert len(compared[0].trace) > 0
+    own = run("bench", f"{user_file}:s", "--quick")
+    assert "by rules" not in own.out
+
+
 def test_the_best_of_a_log(run, user_file, tmp_path):
     target = mt.runtime.native_target(mt.Target("c", num_cores=1))
     program = mt.lower(mt.workloads.matmul(m=8, n=8, k=4), name="product")
@@ -60,7 +72,7 @@ def test_a_wrong_kernel_is_refused():
 def test_a_definition_that_numpy_has_no_words_for(run):
     done = run("bench", "cumsum", "--small", "--quick", "--json")
     found = done.json()
-    assert list(found["seconds"]) == ["scheduled"]  # it has no steps
+    assert list(found["seconds"]) == NAMES[:2]
     assert "no expression of whole arrays" in found["dropped"]["numpy"]
 
 
