@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Final
 
 _SELDOM: Final = (20_000, 10, 20)
-"""See `gc.set_threshold`; a cycle of garbage stays for so many new objects at most."""
+"""Thresholds of the three generations (`gc.set_threshold`); CPython's own are 700, 10, 10."""
 _LOCK: Final = threading.Lock()
 _before: list[tuple[int, int, int]] = []
-"""The user's thresholds, once for each of those that run."""
+"""The thresholds of the user, one entry for each context that is open."""
 
 
 @contextlib.contextmanager

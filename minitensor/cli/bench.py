@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         schedule = schedule_for(subject.programs[0], target)
     compared = compare(subject.name, schedule, target, pace)
     if arguments.json:
-        console.json(compared.described())
+        console.json(compared.described() | {"by_rules": by_rules})
     else:
         for line in compared.lines(console):
             console.print(line)

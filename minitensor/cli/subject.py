@@ -33,7 +33,7 @@ class Subject:
 
     name        as the user wrote it
     schedule    the program with its steps, if there are any
-    is_program  whether it is one alone, that nobody has scheduled
+    is_program  True for a Program without --trace; False for a Schedule, even one without steps
     """
 
     name: str

@@ -139,8 +139,11 @@ def fills_registers(stmts: Sequence[ir.Store], bits: int) -> bool:
 
 
 def first_values(stmts: Sequence[ir.Store], bits: int) -> frozenset[ir.Expr]:
-    """The vectors in memory with which sums of a tile begin, several with each, if these and such a
-    tile's operands do not fit into the registers together.
+    """The loads of vectors that initialize several accumulators of a tile each, if accumulators,
+    these vectors and a tile's operands need more registers than there are.
+
+    stmts  stores that follow each other, before the tile is updated
+    bits   of a vector register
     """
     bits = max(bits, 128)
     vectors = {

@@ -29,10 +29,10 @@ from minitensor.system import cffi
 ALIGNMENT: Final = 64
 """Bytes: a cache line, and the widest vector register."""
 PAGE: Final = 4096
-"""Bytes: addresses that are so far apart, or a multiple, look like one to a processor at first. A
-load waits if it seems to be of what was stored shortly before. A loop that reads A[i] and stores
-B[i] is half as fast where B lies one or two cache lines further on in its page than A: it has just
-stored "there" what it loads next. The C library puts large arrays at the beginning of a page.
+"""Bytes between addresses that alias: processors compare a load with earlier stores by the low 12
+bits first, and delay it where they match ("4K aliasing", Intel's optimization manual). A loop that
+reads A[i] and stores B[i] is up to three times slower where B lies one or two cache lines further
+on in its page than A; the C library puts large arrays at the beginning of a page.
 """
 
 Pointer = Any

@@ -43,6 +43,8 @@ def test_an_operator_is_timed_as_rules_schedule_it(run, user_file, monkeypatch):
     assert len(compared[0].trace) > 0
     own = run("bench", f"{user_file}:s", "--quick")
     assert "by rules" not in own.out
+    assert run("bench", "matmul", "--small", "--quick", "--json").json()["by_rules"]
+    assert not run("bench", f"{user_file}:s", "--quick", "--json").json()["by_rules"]
 
 
 def test_the_best_of_a_log(run, user_file, tmp_path):
