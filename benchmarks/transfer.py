@@ -2,11 +2,12 @@
 
     python -m benchmarks.transfer --seeds 10 --trials 128
     python -m benchmarks.transfer --live --trials 64    the layers of ResNet-18, searched here
+    python -m benchmarks.transfer --log --trials 64     the same, and what a log gives by itself
 
 Leave one out: of each table (`benchmarks.tables`) the history is what all others hold, at most so
 many programs as `minitensor.search.transfer` takes from logs. Most are of other kinds, so a search
 should be no slower with them. Live, each of nine convolutions is searched alone, and then with the
-logs of the other eight.
+logs of the other eight as its history, or with their records in its own log.
 """
 
 from __future__ import annotations
@@ -99,8 +100,17 @@ LAYERS: Final = {  # channels, pixels, filters, kernel, stride
 Source: He et al., Deep residual learning for image recognition, CVPR 2016, table 1."""
 
 
-def searched(layer: str, seed: int, trials: int, log: Path, history: Sequence[Path]) -> Run:
-    """A search on this machine, with an empty compile cache; calls a second after each trial."""
+def searched(
+    layer: str, seed: int, trials: int, log: Path, others: Sequence[Path], alike: bool
+) -> Run:
+    """A search on this machine, with an empty compile cache; calls a second after each trial.
+
+    others  the logs of other layers
+    alike   whether they are in the log of the search, and not its history
+    """
+    history = [] if alike else list(others)
+    if alike:
+        log.write_bytes(b"".join(other.read_bytes() for other in others))
     c, pixels, f, kernel, stride = LAYERS[layer]
     tensors = mt.workloads.conv2d_bias_relu(
         1, c, pixels, pixels, f, kernel, stride=stride, padding=kernel // 2
@@ -108,23 +118,23 @@ def searched(layer: str, seed: int, trials: int, log: Path, history: Sequence[Pa
     program = mt.lower(tensors, name="layer")
     with tempfile.TemporaryDirectory() as folder, temporary_cache(folder):
         result = mt.tune(
-            program, trials=trials, seed=seed, log=log, history=list(history), progress=False
+            program, trials=trials, seed=seed, log=log, history=history, progress=False
         )
     learnt = result.history
     curve = (1 / np.minimum.accumulate([t.seconds for t in result.tried])).tolist()
     return curve, *((learnt.correlation, learnt.weight) if learnt else (None, 0.0))
 
 
-def live(seeds: int, trials: int) -> dict[tuple[str, bool], list[Run]]:
+def live(seeds: int, trials: int, alike: bool) -> dict[tuple[str, bool], list[Run]]:
     """Each layer alone, and with what the searches of the others have recorded."""
     runs: dict[tuple[str, bool], list[Run]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed, transfers, name in itertools.product(range(seeds), (False, True), LAYERS):
             own = Path(folder) / f"{name}-{seed}-{transfers}.jsonl"
             others = [Path(folder) / f"{n}-{seed}-False.jsonl" for n in LAYERS if n != name]
-            one = searched(name, seed, trials, own, others if transfers else [])
+            one = searched(name, seed, trials, own, others if transfers else [], alike)
             runs.setdefault((name, transfers), []).append(one)
-            text = f"{1e3 / one[0][-1]:.3f} ms {'with' if transfers else 'without'} a history"
+            text = f"{1e3 / one[0][-1]:.3f} ms {'with' if transfers else 'without'} the others"
             print(f"{name}, seed {seed}: {text}", file=sys.stderr)
     return runs
 
@@ -132,7 +142,7 @@ def live(seeds: int, trials: int) -> dict[tuple[str, bool], list[Run]]:
 def as_markdown(
     runs: dict[tuple[str, bool], list[Run]], names: Sequence[str], live: bool = False
 ) -> str:
-    """A row for each workload: trials with a history over trials without."""
+    """A row for each workload: trials with the others over trials without."""
     lines = [
         ["workload", "target", "trials", "95 %", "after 16", "after 32", "end", "rank", "weight"]
     ]
@@ -175,14 +185,17 @@ def as_markdown(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="searches with a history against those without")
+    parser = argparse.ArgumentParser(
+        description="searches that know others against those that do not"
+    )
     parser.add_argument("--live", action="store_true", help="search the layers of ResNet-18")
+    parser.add_argument("--log", action="store_true", help="the same, with their records in a log")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--save", type=Path, metavar="FILE")
     given = parser.parse_args()
-    if given.live:
-        text = as_markdown(live(given.seeds, given.trials), list(LAYERS), live=True)
+    if given.live or given.log:
+        text = as_markdown(live(given.seeds, given.trials, given.log), list(LAYERS), live=True)
     else:
         text = as_markdown(*replayed(given.seeds, given.trials))
     text = f"{machine()}; {given.seeds} seeds, {given.trials} trials\n\n{text}\n"

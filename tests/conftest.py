@@ -10,6 +10,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import settings
 
+from minitensor.search import Processes
 from tests.parts import Extent, left_out
 
 settings.register_profile("minitensor", deadline=None, derandomize=True, print_blob=True)
@@ -72,6 +73,21 @@ def shared_bytecode():
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", folder)
         yield
+
+
+@pytest.fixture(scope="module")
+def processes(private_cache):
+    """The two processes of a runner, for all searches of a module: each would start its own."""
+    with OfAnyTest() as shared:
+        yield shared
+
+
+class OfAnyTest(Processes):
+    """Processes that do not care which test runs."""
+
+    @staticmethod
+    def environment():
+        return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
 @pytest.fixture

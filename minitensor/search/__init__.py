@@ -30,8 +30,8 @@ from minitensor.search.policies import (
 )
 from minitensor.search.records import Host, Record, new_record, trace_key
 from minitensor.search.runner import (
-    Failures, Remote, Result, Runner, RunnerProtocol, Settings, Status, Task, failures_of,
-    nothing_works,
+    Failures, Processes, Remote, Result, Runner, RunnerProtocol, Settings, Status, Task,
+    failures_of, nothing_works,
 )
 from minitensor.search.sketch import (
     DEFAULT_RULES, RULES, Derived, Rule, Sketch, SketchRule, State, Verdict, generate_sketches,
@@ -57,7 +57,8 @@ __all__ = [
     "SKETCH_POLICIES", "STRATEGIES", "Annealing", "Candidate", "Curve", "Derived", "Evolution",
     "Failures", "FlexTensor", "Genetic", "Gradient", "GradientBoostedTrees", "History", "Host",
     "Ledger", "Leg", "Log", "Merged", "Model", "MutationPolicy", "Mutations", "NetworkResult",
-    "Objective", "Pretrained", "Progress", "Record", "Remote", "Report", "Requirements", "Result",
+    "Objective", "Pretrained", "Processes", "Progress", "Record", "Remote", "Report",
+    "Requirements", "Result",
     "Rewritten", "Roofline", "Round", "RoundRobin", "Rule", "Runner", "RunnerProtocol", "Samples",
     "Settings", "Sketch", "SketchPolicy", "SketchRule", "Space", "Speedup", "State", "Status",
     "Step", "Strategy", "Task", "TaskResult", "TaskScheduler", "Tried", "TuneResult", "Uniform",

@@ -17,6 +17,8 @@ from minitensor.search.tuners import Annealing, Beam
 from tests.outside.search import Neighbours, Ridge, RowsByFour, Weighted
 from tests.parts import some
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 TARGET = mt.Target("c", num_cores=2, vector_bits=256)
 PROGRAM = mt.lower(mt.workloads.matmul(m=32, n=32, k=32), name="product")
 

@@ -11,6 +11,8 @@ from minitensor.search import Status
 from minitensor.search.sketch.derive import RULES
 from tests.sent import imported
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 OTHERS = {"cost_model", "records", "sanitizers", "teaching"}

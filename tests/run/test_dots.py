@@ -12,6 +12,8 @@ from minitensor.runtime import find_toolchain
 from minitensor.testing import check_intrinsic
 from tests.parts import some
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 dot = mt.intrinsics.dot
 EVERY = [(*pair, lanes) for pair in PAIRS for lanes in LANES]
 

@@ -18,12 +18,12 @@ from minitensor.search.runner.report import nothing_works
 from minitensor.search.runner.results import (
     Failures, Result, RunnerProtocol, Settings, Status, checked_results, failures_of,
 )
-from minitensor.search.runner.runner import Processes, Runner
+from minitensor.search.runner.runner import Processes, Runner, shared_processes
 from minitensor.search.runner.simulated import Simulated
 from minitensor.search.runner.task import Task, exact_target
 
 __all__ = [
     "Built", "Candidate", "Device", "Estimates", "Failures", "Processes", "Remote", "Result",
     "Runner", "RunnerProtocol", "Settings", "Simulated", "Status", "Task", "checked_results",
-    "emulated", "exact_target", "failures_of", "nothing_works",
+    "emulated", "exact_target", "failures_of", "nothing_works", "shared_processes",
 ]

@@ -12,8 +12,9 @@ import shutil
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextvars import ContextVar, Token
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -50,18 +51,29 @@ _ALONE: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_AR
 
 
 class Processes:
-    """The processes of a runner, started when they are needed: one compiles, one measures. Runners
-    of several tasks may share them, one after the other.
+    """The processes of a runner, started when they are needed: one compiles, one measures.
+
+    As a context they are those of all runners that are made in it, one after the other: so the
+    searches for several programs wait for their start once.
+
+        with mt.search.Processes():
+            results = [mt.tune(program) for program in programs]
+
+    Where a variable of the environment has changed, others are started.
     """
 
     def __init__(self) -> None:
         self._compilers: Compilers | None = None
         self._server: Server | None = None
+        self._environment = self.environment()
+        self._entered: list[Token[Processes | None]] = []
 
     def __enter__(self) -> Processes:
+        self._entered.append(_SHARED.set(self))
         return self
 
     def __exit__(self, *error: object) -> None:
+        _SHARED.reset(self._entered.pop())
         self.close()
 
     def close(self) -> None:
@@ -71,21 +83,48 @@ class Processes:
                 process.close()
         self._compilers = self._server = None
 
+    @staticmethod
+    def environment() -> Mapping[str, str]:
+        """The variables that processes inherit."""
+        return dict(os.environ)
+
+    def _renew(self) -> None:
+        if self._environment != (now := self.environment()):
+            self.close()
+            self._environment = now
+
     @property
     def compilers(self) -> Compilers:
         """The one that compiles."""
+        self._renew()
         if self._compilers is None:
             self._compilers = Compilers()
         return self._compilers
 
     def server(self, task: Path, settings: Settings) -> Server:
         """The one that measures, with the arrays of a task."""
+        self._renew()
         if self._server is None or self._server.settings != settings:
             if self._server is not None:
                 self._server.close()
             self._server = Server(task, settings)
         self._server.task = task
         return self._server
+
+
+_SHARED: Final[ContextVar[Processes | None]] = ContextVar("shared processes", default=None)
+"""Those of the runners that are made in this context."""
+
+
+@contextlib.contextmanager
+def shared_processes() -> Iterator[Processes]:
+    """Those of this context, or new ones that end with it."""
+    shared = _SHARED.get()
+    if shared is not None:
+        yield shared
+    else:
+        with Processes() as made:
+            yield made
 
 
 class Runner:
@@ -96,9 +135,8 @@ class Runner:
 
     task      inputs and expected outputs
     settings  limits and precision
-    builder   runs `compile_text`; None for a process of its own
+    builder   runs `compile_text`; None for a process of its own (see `Processes`)
     measurer  runs `measure_there`; None for a server of its own
-    processes shared with other runners, which are not closed; None for its own
 
     Any executor of concurrent.futures will do for either. Those that run elsewhere must see the
     cache folder under the same path. A thread or process pool of one worker that is given as
@@ -113,7 +151,6 @@ class Runner:
         *,
         builder: Executor | None = None,
         measurer: Executor | None = None,
-        processes: Processes | None = None,
     ) -> None:
         if not isinstance(task, Task):
             raise unexpected("a Task (see Task.of)", "task", task)
@@ -122,7 +159,8 @@ class Runner:
                 raise unexpected("an executor of concurrent.futures, or None", name, executor)
         self.task, self.settings = task, Settings() if settings is None else settings
         self._builder, self._measurer = builder, measurer
-        self._processes, self._shared = processes or Processes(), processes is not None
+        shared = _SHARED.get()
+        self._processes, self._shared = shared or Processes(), shared is not None
         self._kept: OrderedDict[str, Built] = OrderedDict()
         self._compiling = 0.0  # seconds of waiting for compilers
         self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=runtime.cache_folder()))

@@ -175,27 +175,32 @@ def begins_with(trace: Trace, opened: Sequence[tuple[str, Mapping[str, Any]]]) -
     return len(prefix) == len(opened) and calls(prefix.opened()) == opened
 
 
+def values_of(trace: Trace, knobs: Sequence[Knob]) -> list[Value | None]:
+    """The values that a trace holds for some knobs; None for each that has none."""
+    decided = trace.decisions
+    return [_value(knob, decided.get(knob.step)) for knob in knobs]
+
+
 def decoded(
     trace: Trace,
     number: int,
     length: int,
-    knobs: Sequence[Knob],
-    counts: tuple[int, int, int],
+    values: Sequence[Value | None],
+    counts: Sequence[int],
     copies: Sequence[int] = UNROLL,
 ) -> Candidate | None:
     """The candidate of sketch `number` that a trace may be, which begins with the steps of that
     sketch; None if it is none.
 
     length  the number of these steps
+    values  of the sketch's knobs (see `values_of`)
     counts  of blocks that may be moved, of nests that may have threads, of blocks that may be
             unrolled: the decisions that follow
     copies  among which the last are chosen
     """
-    decided = Trace(trace.steps[:length]).decisions
-    found = [_value(knob, decided.get(knob.step)) for knob in knobs]
-    values = tuple(value for value in found if value is not None)
+    known = tuple(value for value in values if value is not None)
     rest = [step for step in trace.steps[length:] if step.is_decision]
-    if len(values) < len(found) or len(rest) != sum(counts):
+    if len(known) < len(values) or len(rest) != sum(counts):
         return None
     try:
         chosen = [resolved(trace, step.arguments["decision"]) for step in rest]
@@ -207,7 +212,7 @@ def decoded(
     if not all(map(_is_position, amounts, among)):
         return None
     numbers = [these[position] for these, position in zip(among, amounts)]
-    return Candidate(number, values, places, tuple(numbers[:threads]), tuple(numbers[threads:]))
+    return Candidate(number, known, places, tuple(numbers[:threads]), tuple(numbers[threads:]))
 
 
 def _value(knob: Knob, decided: Any) -> Value | None:

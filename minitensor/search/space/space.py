@@ -42,6 +42,7 @@ from minitensor.search.space.open import (
     knobs_of,
     movable_of,
     typical,
+    values_of,
 )
 from minitensor.search.space.resources import Resources
 from minitensor.search.space.template import UNSEEN, Template
@@ -408,9 +409,9 @@ class Space(Shown, Choices):
             whole = self.annotate or len(trace) == len(opened)
             if not whole or not begins_with(trace, opened):
                 continue
-            threads, copies = map(len, self.stages(number))
-            counts = len(self.movable[number]), threads, copies
-            candidate = decoded(trace, number, len(opened), self.knobs[number], counts, self.copies)
+            counts = len(self.movable[number]), *map(len, self.stages(number))
+            values = values_of(trace, self.knobs[number])
+            candidate = decoded(trace, number, len(opened), values, counts, self.copies)
             if candidate is None:
                 continue
             with contextlib.suppress(Exception):

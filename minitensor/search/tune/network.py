@@ -34,9 +34,10 @@ from minitensor.graph import (
 from minitensor.ir import Program, numpy_dtype, print_name
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Trace
+from minitensor.search.alike import Neighbour
 from minitensor.search.ledger import Ledger
 from minitensor.search.records import trace_key
-from minitensor.search.runner import Processes
+from minitensor.search.runner import shared_processes
 from minitensor.search.tasks import (
     Curve,
     Gradient,
@@ -132,8 +133,8 @@ def tune_networks(
     """
     if progress is not None and not isinstance(progress, bool):
         raise unexpected("True, False, or None", "progress", progress)
-    with Processes() as processes:
-        work = _Work([graph.grouped() for graph in graphs], options, plan, processes)
+    with shared_processes():
+        work = _Work([graph.grouped() for graph in graphs], options, plan)
         work.shown = sys.stderr.isatty() if progress is None else progress
         try:
             return work.results()
@@ -147,13 +148,10 @@ class _Work:
     tasks  those by the keys of programs, in any layout that was tried
     """
 
-    def __init__(
-        self, graphs: Sequence[Graph], options: Options, plan: Plan, processes: Processes
-    ) -> None:
+    def __init__(self, graphs: Sequence[Graph], options: Options, plan: Plan) -> None:
         self._logs = snapshots(options.known)
         known = self._logs[0] if self._logs else None  # it is read once, for all tasks
         self.graphs, self.options, self.plan = list(graphs), replace(options, known=known), plan
-        self.processes = processes
         self.start = time.perf_counter()
         self.interrupted = False
         self.stopped = ""
@@ -279,7 +277,13 @@ class _Work:
 
     def search(self, program: Program) -> Search:
         """The search of a task, which has not begun."""
-        return Search(program, self.options.apart(), 1, processes=self.processes)
+        beside = partial(self.alike, program)
+        return Search(program, self.options.apart(), 1, beside=beside)
+
+    def alike(self, program: Program) -> list[Neighbour]:
+        """What is known now of other tasks of the same name."""
+        tasks = [t for t in self.tasks.values() if t.program.name == program.name]
+        return [task.neighbour() for task in tasks if task.program is not program]
 
     def finals(self, keys: Sequence[str]) -> None:
         """Let the fastest of each task run in turns, as long as there is time."""

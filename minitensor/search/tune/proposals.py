@@ -5,16 +5,16 @@ their lineage, which of those that were measured one comes from, and what change
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import Program, structural_hash
-from minitensor.schedule import Schedule
+from minitensor.schedule import Schedule, Trace
 from minitensor.search.records import LONGEST_TEXT, MOST_PARENTS, trace_key
-from minitensor.search.space import Candidate, Space, changes
+from minitensor.search.space import Candidate, Space, adapted, changes
 from minitensor.search.strategy import Round, Strategy
 from minitensor.search.unmade import Unmade
 
@@ -23,8 +23,8 @@ ATTEMPTS: Final = 8
 """
 MOST_PROPOSED: Final = 1 << 14
 """Candidates of a round that are looked at, of a strategy that never stops proposing."""
-
-
+ALIKE: Final = "as an alike program has it"
+"""The change of a candidate that comes from another program's schedule."""
 FIRST: Final = 8
 """Candidates of the first rounds; those of later ones grow with what is known."""
 
@@ -41,15 +41,19 @@ class Proposals:
     unmade   proposals of which no schedule could be made
     untuned  a function that gives the schedule that is to be beaten: it is the first candidate, if
              it is one that was not tried yet
+    alike    a function that gives schedules of other programs: half of the first round, and a
+             quarter of each later one, are the candidates nearest to new ones of them
     """
 
     space: Space
     strategy: Strategy
     unmade: Unmade = field(default_factory=Unmade)
     untuned: Callable[[], Schedule] | None = None
+    alike: Callable[[], Iterable[Trace]] = tuple
     _keys: set[str] = field(default_factory=set)
     _programs: set[str] = field(default_factory=set)
     _identities: set[Hashable] = field(default_factory=set)
+    _adapted: dict[int, Trace] = field(default_factory=dict)
 
     def know(self, key: str, program: Program | None = None) -> None:
         """Leave out from now on what has this trace, or this program."""
@@ -57,12 +61,22 @@ class Proposals:
         if program is not None:
             self._programs.add(structural_hash(program))
 
-    def _ahead(self) -> list[Candidate]:
-        """The candidate that is to be beaten, once; none if it is not of this space."""
-        if self.untuned is None:
-            return []
-        found, self.untuned = self.space.decode(self.untuned().trace), None
-        return [] if found is None else [found]
+    def _ahead(self, count: int) -> Iterator[Candidate]:
+        """The candidate that is to be beaten, once, if it is of this space; then those that are
+        nearest to schedules of alike programs, as far as these are new.
+        """
+        if self.untuned is not None:
+            found, self.untuned = self.space.decode(self.untuned().trace), None
+            if found is not None:
+                yield found
+        left = count // (4 if self._keys else 2)
+        for trace in self.alike():
+            if left and id(trace) not in self._adapted:
+                self._adapted[id(trace)] = trace
+                found = adapted(self.space, trace)
+                if found is not None:
+                    left -= 1
+                    yield replace(found, origin=(trace_key(trace),))
 
     def take(self, now: Round, count: int, seed: str) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` new candidates of a round. None ends the search.
@@ -71,7 +85,7 @@ class Proposals:
 
         Raises ArgumentError for what is no list of candidates; what the strategy raises.
         """
-        ahead = self._ahead() if count else []
+        ahead = list(self._ahead(count)) if count else []
         for attempt in range(ATTEMPTS):
             rng, before = random.Random(f"{seed}/{attempt}" if attempt else seed), len(self.unmade)
             proposed = self.strategy.propose(replace(now, rng=rng))
@@ -129,6 +143,6 @@ class Lineage:
         """The parents of a candidate and what changed (see `Tried`)."""
         parents = tuple(k for k in candidate.origin if k in self._measured)[:MOST_PARENTS]
         if not parents:
-            return (), ""
+            return (), ALIKE if candidate.origin else ""
         change = changes(self.space, self._measured[parents[0]], candidate)
         return parents, (f"crossed; {change}" if len(parents) > 1 else change)[:LONGEST_TEXT]

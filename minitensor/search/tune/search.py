@@ -16,7 +16,8 @@ from minitensor.accelerator import Machine
 from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, TuningError, reason_of, unexpected
 from minitensor.ir import Program, print_name
-from minitensor.schedule import Schedule
+from minitensor.schedule import Schedule, Trace
+from minitensor.search.alike import Neighbour, nearest_first, neighbours
 from minitensor.search.evolution import Evolution, taught, with_policies
 from minitensor.search.gbt import OBJECTIVES
 from minitensor.search.ledger import Ledger
@@ -25,7 +26,6 @@ from minitensor.search.policies import MutationPolicy, SketchPolicy
 from minitensor.search.runner import (
     Device,
     Estimates,
-    Processes,
     Runner,
     RunnerProtocol,
     Settings,
@@ -119,7 +119,7 @@ class Search:
     space      a function of a Schedule with decisions in it, a Space, or None for sketches
     inputs     one array for each input; None for random integers
     runner     builds and measures; None for one that is made here
-    processes  of the runner that is made, shared with other searches; None for its own
+    beside     a function that gives what other searches have found of alike programs until now
 
     Raises as `mt.tune` does.
     """
@@ -133,7 +133,7 @@ class Search:
         space: Callable[[Schedule], object] | Space | None = None,
         inputs: Sequence[Any] | None = None,
         runner: RunnerProtocol | None = None,
-        processes: Processes | None = None,
+        beside: Callable[[], Sequence[Neighbour]] = tuple,
     ) -> None:
         start = time.perf_counter()
         target, seed, log = options.target, options.seed, options.log
@@ -146,7 +146,7 @@ class Search:
         given = _given_runner(runner, program, target, own, seed)
         self._estimates = runner is None and target.kind == "cuda-emulator"
         self._simulated = given if runner is None and isinstance(given, Simulated) else None
-        self.program, self.options, self.inputs = program, options, inputs
+        self.program, self.options, self.inputs, self.beside = program, options, inputs, beside
         if log is not None:
             log.touch()
         checking = time.perf_counter()
@@ -165,12 +165,14 @@ class Search:
                 options.settings,
                 builder=options.builder,
                 measurer=options.measurer,
-                processes=processes,
             )
         self.tuner = Tuner(searched, given, plan, self.learner, trials, options.batch, log, seed)
         self.tuner.patience, self.tuner.ledger = options.patience, checked
-        if space is None and target.kind == "c" and isinstance(plan, Evolution):
-            self.tuner.proposals.untuned = partial(schedule_for, program, target)
+        if isinstance(plan, Evolution):
+            self.tuner.proposals.alike = self.alike
+            if space is None and target.kind == "c":
+                self.tuner.proposals.untuned = partial(schedule_for, program, target)
+        self._known: list[Neighbour] | None = None  # those of the log, once they are asked for
         self.interrupted, self.stopped = False, ""
         self.elapsed = time.perf_counter() - start
         """Seconds of all that was done for it."""
@@ -185,6 +187,13 @@ class Search:
         """End the processes that were started for it alone, and remove their files."""
         if self._made is not None:
             self._made.close()
+
+    def alike(self) -> list[Trace]:
+        """The schedules of alike programs that are known, those of the nearest first."""
+        if self._known is None:
+            log, target = self.options.known, self.options.target
+            self._known = [] if log is None else neighbours(log, self.program, target)
+        return nearest_first([*self.beside(), *self._known], self.program)
 
     def resume(self) -> None:
         """Take over what the log knows."""

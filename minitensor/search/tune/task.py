@@ -11,8 +11,10 @@ from typing import Final
 from minitensor.errors import MinitensorError
 from minitensor.graph import Scheduled
 from minitensor.ir import Program
+from minitensor.search.alike import OF_EACH, Neighbour
 from minitensor.search.records import Record
 from minitensor.search.tasks import Curve, Leg
+from minitensor.search.tried import fastest
 from minitensor.search.tune.network_result import Step, TaskResult
 from minitensor.search.tune.proposals import size_of_round
 from minitensor.search.tune.search import Search
@@ -86,6 +88,12 @@ class NetworkTask:
         self.legs.append(Leg(tried, round(now - start, 4), seconds))
         self.steps.append(Step(0, now - started, tried, seconds))
         return self.legs[-1]
+
+    def neighbour(self) -> Neighbour:
+        """What its search has found until now, for others that are alike."""
+        tried = self.search.tuner.tried if self.search is not None else []
+        found = [one.trace for one in fastest(tried)[:OF_EACH]]
+        return Neighbour(operations(self.program), found)
 
     def result(self, count: int) -> TaskResult:
         """The outcome for a network whose calls run it so many times."""

@@ -12,6 +12,8 @@ from minitensor.search import Log, new_record
 from minitensor.search.tune import roofline
 from tests.unit.search.tune.made import LIMITS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 BRIEF = Pace(rounds=2, burst=0.0, warm=0.0, least_calls=1)
 NAMES = ["scheduled", "as defined", "numpy"]
 

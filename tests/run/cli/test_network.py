@@ -11,6 +11,8 @@ import minitensor as mt  # noqa: E402
 from minitensor.cli.main import main  # noqa: E402
 from tests.unit.graph.onnx.models import helper, model  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ from minitensor.search import Log
 from minitensor.search.tune import roofline
 from tests.unit.search.tune.made import LIMITS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SIZE = ("--size", "m=64,n=64,k=64")
 STOPS_WITHIN = 3.0
 

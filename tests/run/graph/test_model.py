@@ -15,6 +15,8 @@ from minitensor.graph.assemble import Scheduled, assembled
 from minitensor.graph.checked import run_checked
 from minitensor.runtime import native_target
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SHAPE = (1, 4, 6, 6)
 
 

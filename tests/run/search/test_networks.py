@@ -11,7 +11,7 @@ from minitensor.graph import cheapest, default_layouts
 from minitensor.search.runner import Processes, Settings
 from minitensor.search.tune import network
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("processes")]
 QUICK = Settings(repeats=2, most_repeats=4, budget=0.01, repeat=0.0005, noise=0.5)
 
 
@@ -209,20 +209,19 @@ class Ending(Processes):
         raise self.failure
 
 
-def test_interrupted(net, monkeypatch):
+def test_interrupted(net):
     """What was found until then is returned, and built."""
-    processes = Ending(KeyboardInterrupt())
-    monkeypatch.setattr(network, "Processes", lambda: processes)
-    result = mt.tune(net, trials=8, settings=QUICK, progress=False)
+    with Ending(KeyboardInterrupt()) as processes:
+        result = mt.tune(net, trials=8, settings=QUICK, progress=False)
     assert result.interrupted and processes.asked == 1
     assert [task.trials for task in result.tasks] == [0, 0]
     assert "it ended early: interrupted" in result.explain()
     assert result.model()(np.ones((8, 16), "f")).shape == (8, 16)
 
 
-def test_a_task_that_fails_does_not_end_the_search(net, monkeypatch):
-    monkeypatch.setattr(network, "Processes", lambda: Ending(mt.TuningError("nothing works")))
-    result = mt.tune(net, trials=8, settings=QUICK, progress=False)
+def test_a_task_that_fails_does_not_end_the_search(net):
+    with Ending(mt.TuningError("nothing works")):
+        result = mt.tune(net, trials=8, settings=QUICK, progress=False)
     assert [task.failed for task in result.tasks] == ["nothing works"] * 2
     assert result.explain().count("nothing was found: nothing works") == 2
 

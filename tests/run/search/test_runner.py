@@ -17,6 +17,7 @@ from minitensor.runtime import usable_cores
 from minitensor.runtime.module import ffi
 from minitensor.search.runner import (
     Built,
+    Processes,
     Runner,
     Settings,
     Status,
@@ -440,3 +441,21 @@ class TestConstants:
         with Runner(Task.of(program), QUICK) as runner:
             (result,) = runner.measure([wrong])
         assert result.status is Status.WRONG
+
+
+def test_runners_in_a_context_have_the_same_processes(products, program, monkeypatch):
+    other = mt.lower(mt.workloads.softmax(4, 8))
+    with Processes() as shared:
+        pids = []
+        for task, candidate in ((products, program), (Task.of(other), other), (products, program)):
+            if len(pids) == 2:  # what was started before does not know of it
+                monkeypatch.setenv("CFLAGS", "-g")
+            with Runner(task, QUICK) as runner:
+                assert [result.status for result in runner.measure([candidate])] == [Status.OK]
+            worker = shared.server(Path(), QUICK).worker
+            pids.append({worker.pid, shared.compilers.worker.pid})
+        assert pids[0] == pids[1] and not pids[0] & pids[2]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids[0] | pids[2])
+    with Runner(products, QUICK) as runner:  # has its own again
+        runner.prepare()
+        assert runner._processes is not shared

@@ -6,6 +6,8 @@ import minitensor as mt
 from tests.exhaustive_searches import WRITTEN, faults, generated
 from tests.parts import some
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):

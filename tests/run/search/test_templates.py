@@ -7,6 +7,8 @@ import minitensor as mt
 from tests.run.search import template
 from tutorials.demo import dense
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):

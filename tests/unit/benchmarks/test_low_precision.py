@@ -15,6 +15,8 @@ from benchmarks.low_precision import (
     product,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def test_rows_are_drawn_from_a_seed():
     assert [row.name for row in drawn(3)] == [row.name for row in drawn(3)]

@@ -1,0 +1,103 @@
+"""Schedules of other programs: the nearest candidates of a space, and searches that try them."""
+
+import random
+
+import pytest
+
+import minitensor as mt
+from minitensor.schedule import Trace
+from minitensor.search import Log
+from minitensor.search.alike import OF_EACH, Neighbour, nearest_first, neighbours
+from minitensor.search.space import Space, adapted
+from tests.unit.search.programs import log_softmax
+from tests.unit.search.tune.made import TARGET, MadeUp, product, sketches_of, tuner_of
+from tests.unit.search.tune.test_tuner import as_record
+
+
+def space_of(program):
+    return Space(program, TARGET, sketches_of(program))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_schedule_of_the_same_program_is_its_own_candidate(seed):
+    space = space_of(product())
+    drawn = space.draw(random.Random(seed))
+    assert adapted(space, space.schedule(drawn).trace) == drawn
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("size", [45, 96, 127])
+def test_that_of_another_size_is_a_candidate_of_the_same_steps(size, seed):
+    theirs, ours = space_of(product()), space_of(product(size))
+    trace = theirs.schedule(theirs.draw(random.Random(seed))).trace
+    found = adapted(ours, trace)
+    if found is None:  # there may be no such sketch: with prime extents there are others
+        assert size != 96
+        return
+    ours.check(found)
+    chosen, opened = found.sketch, theirs.decode(trace).sketch
+    assert [s.primitive for s in ours.sketches[chosen].trace.steps] == [
+        s.primitive for s in theirs.sketches[opened].trace.steps
+    ]
+
+
+def test_factors_are_those_of_the_nearest_ratio():
+    theirs, ours = space_of(product(64)), space_of(product(96))
+    seen = set()
+    for seed in range(20):
+        drawn = theirs.draw(random.Random(seed))
+        found = adapted(ours, theirs.schedule(drawn).trace)
+        for knob, value, other in zip(ours.knobs[found.sketch], found.values, drawn.values):
+            if knob.is_tile and knob.parts > 1:
+                seen.add(value[-1])
+                ratios = [max(o[-1] / other[-1], other[-1] / o[-1]) for o in knob.options]
+                assert max(value[-1] / other[-1], other[-1] / value[-1]) <= 2 * min(ratios)
+    assert len(seen) > 3
+
+
+def test_a_program_with_other_steps_is_not_alike():
+    space = space_of(product())
+    assert adapted(space, mt.schedule_for(mt.lower(log_softmax()), TARGET).trace) is None
+    assert adapted(space, Trace()) is None
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log of a search for a product of another size."""
+    other, found = product(96), Log(tmp_path / "log.jsonl")
+    tuner = tuner_of(other, 16)
+    tuner.run()
+    for tried in tuner.tried:
+        found.append(as_record(other, tried))
+    return found
+
+
+def test_the_fastest_of_other_programs_are_neighbours(log):
+    (found,) = neighbours(log, product(), TARGET)
+    fastest = log.ranked(product(96), TARGET)
+    assert found.traces == [record.parsed() for record in fastest[:OF_EACH]]
+    assert not neighbours(log, product(96), TARGET)
+    assert not neighbours(log, product(), mt.Target("c", num_cores=4, vector_bits=256))
+
+
+def test_the_nearest_in_work_come_first():
+    traces = [mt.schedule_for(product(size), TARGET).trace for size in (16, 32, 64, 128)]
+    found = [
+        Neighbour(2 * 16**3, traces[:1]),
+        Neighbour(2 * 256**3, []),
+        Neighbour(2 * 64**3, traces[1:]),
+    ]
+    assert nearest_first(found, product(48)) == [traces[1], traces[0], traces[2]]
+
+
+@pytest.mark.parametrize("strategy", ["evolution", "random"])
+def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
+    program = product()
+    traces = nearest_first(neighbours(log, program, TARGET), program)
+    expected = [adapted(space_of(program), trace) for trace in traces]
+    given = {"trials": 8, "runner": MadeUp(), "strategy": strategy, "log": log}
+    begun = {tried.candidate for tried in mt.tune(program, TARGET, **given).tried}
+    assert len(set(expected)) == OF_EACH
+    assert (begun >= set(expected)) == (strategy == "evolution")
+    fresh = mt.tune(program, TARGET, **given, resume=False, seed=1).tried
+    assert not {tried.candidate for tried in fresh} >= set(expected)
