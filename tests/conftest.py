@@ -45,7 +45,7 @@ def pytest_collection_finish(session):
     """
     gc.freeze()
     gc.enable()
-    gc.set_threshold(5000, 10, 50)
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from minitensor.search import Processes
+
 from .course.drawing import FOLDER
 from .course.lessons import PICTURES
 
@@ -34,7 +36,8 @@ class Run(pytest.Item):
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             patch.setenv(FOLDER, folder)
             patch.chdir(folder)
-            runpy.run_path(str(self.path), run_name="__main__")
+            with Processes():
+                runpy.run_path(str(self.path), run_name="__main__")
             for drawn in sorted(Path(folder).glob("*.svg")):
                 kept = (PICTURES / drawn.name).read_text()
                 assert kept == drawn.read_text(), "run python -m docs.make_lessons"

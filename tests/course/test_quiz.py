@@ -11,10 +11,11 @@ from minitensor import ir
 from minitensor.errors import ArgumentError
 from minitensor.testing import small_arrays
 from tests.course.answers.lesson_04 import kinds
+from tests.parts import times
 from tutorials.course import quiz
 from tutorials.course.quiz import questions
 
-COUNT = 24
+COUNT = times(12, 24)
 
 
 @pytest.fixture(scope="module", params=["03", "04", "07"])

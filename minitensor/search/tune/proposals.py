@@ -5,7 +5,7 @@ their lineage, which of those that were measured one comes from, and what change
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
@@ -43,6 +43,7 @@ class Proposals:
              it is one that was not tried yet
     alike    a function that gives schedules of other programs: half of the first round, and a
              quarter of each later one, are the candidates nearest to new ones of them
+    sources  the keys of these schedules
     """
 
     space: Space
@@ -50,6 +51,7 @@ class Proposals:
     unmade: Unmade = field(default_factory=Unmade)
     untuned: Callable[[], Schedule] | None = None
     alike: Callable[[], Iterable[Trace]] = tuple
+    sources: set[str] = field(default_factory=set)
     _keys: set[str] = field(default_factory=set)
     _programs: set[str] = field(default_factory=set)
     _identities: set[Hashable] = field(default_factory=set)
@@ -75,8 +77,9 @@ class Proposals:
                 self._adapted[id(trace)] = trace
                 found = adapted(self.space, trace)
                 if found is not None:
-                    left -= 1
-                    yield replace(found, origin=(trace_key(trace),))
+                    left, key = left - 1, trace_key(trace)
+                    self.sources.add(key)
+                    yield replace(found, origin=(key,))
 
     def take(self, now: Round, count: int, seed: str) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` new candidates of a round. None ends the search.
@@ -129,9 +132,13 @@ class Proposals:
 
 @dataclass
 class Lineage:
-    """The candidates that were measured, by the keys of their traces."""
+    """The candidates that were measured, by the keys of their traces.
+
+    sources  the keys of schedules of other programs that candidates may come from
+    """
 
     space: Space
+    sources: Set[str] = frozenset()
     _measured: dict[str, Candidate] = field(default_factory=dict)
 
     def add(self, key: str, candidate: Candidate) -> Candidate:
@@ -143,6 +150,6 @@ class Lineage:
         """The parents of a candidate and what changed (see `Tried`)."""
         parents = tuple(k for k in candidate.origin if k in self._measured)[:MOST_PARENTS]
         if not parents:
-            return (), ALIKE if candidate.origin else ""
+            return (), ALIKE if self.sources & {*candidate.origin} else ""
         change = changes(self.space, self._measured[parents[0]], candidate)
         return parents, (f"crossed; {change}" if len(parents) > 1 else change)[:LONGEST_TEXT]

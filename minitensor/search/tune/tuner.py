@@ -119,7 +119,7 @@ class Tuner:
     def __post_init__(self) -> None:
         self.proposals = Proposals(self.space, self.strategy)
         self._incumbent = Incumbent(self._again)
-        self._lineage = Lineage(self.space)
+        self._lineage = Lineage(self.space, self.proposals.sources)
 
     @property
     def best(self) -> Tried | None:

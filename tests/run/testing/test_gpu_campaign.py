@@ -103,7 +103,7 @@ def test_a_failure_is_a_script_for_the_emulator():
     assert "check_pair(pair_of(0, 3, 'cuda-emulator'))" in again
 
 
-@examples(8, 15, deadline=None, database=None)
+@examples(5, 15, deadline=None, database=None)
 @given(st.data())
 def test_each_pass_for_a_gpu_may_be_left_out(data):
     """In the interpreter, after each of the others."""

@@ -19,6 +19,7 @@ from tests.unit.search.tune.made import LIMITS
 from tutorials.demo import __main__ as command
 from tutorials.demo import story, tuned, yardstick
 
+pytestmark = pytest.mark.usefixtures("processes")
 KEY = "matmul-16"
 
 
