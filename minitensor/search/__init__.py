@@ -4,8 +4,8 @@
 `sketch` derives by rules, and what is open in them. `evolution` chooses what to measure next, or
 one of the `tuners` in its place (docs/tuners.md), guided by a model that `gbt` learns
 (docs/cost_model.md) from `features` of programs, and `transfer` from logs of other workloads
-(docs/transfer.md); `runner` builds and measures candidates in processes they may take along
-(docs/measurement.md).
+(docs/transfer.md); `alike` gives it schedules of these to begin with. `runner` builds and measures
+candidates in processes they may take along (docs/measurement.md).
 What was tried is kept in logs (docs/records.md): `workload` (what a definition is known by),
 `records` (one line), `logfile` (appending, whatever is killed), `log` (finding, merging, pruning),
 `best` (the best of a log as a schedule), `renaming` (under other names), `pictures`

@@ -29,38 +29,44 @@ MOST: Final = 32
 class Neighbour(NamedTuple):
     """Another program, and what was found of it.
 
-    work    operations of a call
-    traces  of its schedules, the fastest first
+    workload  its key
+    name      its name: programs of one name are the most alike
+    work      operations of a call
+    traces    of its schedules, the fastest first
     """
 
+    workload: str
+    name: str
     work: int
     traces: Sequence[Trace]
 
 
-def neighbours(log: Log, program: Program, target: Target) -> list[Neighbour]:
-    """The other programs that a log has records of, for the same target."""
-    own, known = workload_key(program), dict[str, dict[str, Record]]()
+def neighbours(log: Log, target: Target) -> list[Neighbour]:
+    """The programs that a log has records of, for a target."""
+    known = dict[str, list[Record]]()
     for record in log:
-        if record.status == OK and record.workload != own and record.target == target:
-            found = known.setdefault(record.workload, {})
-            if record.steady <= found.get(record.trace, record).steady:
-                found[record.trace] = record
-    return [_neighbour(list(found.values())) for found in known.values()]
+        if record.status == OK and record.target == target:
+            known.setdefault(record.workload, []).append(record)
+    return [_neighbour(records) for records in known.values()]
 
 
 def _neighbour(records: Sequence[Record]) -> Neighbour:
-    traces = []
-    for record in sorted(records, key=lambda record: record.steady)[:OF_EACH]:
+    """What some records of one program say."""
+    ranked = sorted(records, key=lambda record: record.steady)
+    traces: list[Trace] = []
+    for text in [*dict.fromkeys(record.trace for record in ranked)][:OF_EACH]:
         with contextlib.suppress(MinitensorError):  # of a trace that this version does not know
-            traces.append(record.parsed())
-    return Neighbour(records[0].flop, traces)
+            traces.append(Trace.from_json(text))
+    return Neighbour(ranked[0].workload, ranked[0].name, ranked[0].flop, traces)
 
 
 def nearest_first(found: Iterable[Neighbour], program: Program) -> list[Trace]:
-    """Their traces: the fastest of each, of those first whose work is most like that of a program;
-    then the second of each.
+    """The traces of programs other than this: the fastest of each, then the second of each; those
+    of programs of its name first, and of these the nearest in work.
     """
-    work = math.log(1 + operations(program))
-    order = sorted(found, key=lambda one: abs(math.log(1 + one.work) - work))[:MOST]
-    layers = zip_longest(*(one.traces[:OF_EACH] for one in order))
+    work, own = math.log(1 + operations(program)), workload_key(program)
+    others = [one for one in found if one.workload != own]
+    away = {one.workload: abs(math.log(1 + one.work) - work) for one in others}
+    others.sort(key=lambda one: (one.name != program.name, away[one.workload], one.workload))
+    layers = zip_longest(*(one.traces for one in others[:MOST]))
     return [trace for layer in layers for trace in layer if trace is not None]

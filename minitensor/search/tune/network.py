@@ -34,7 +34,7 @@ from minitensor.graph import (
 from minitensor.ir import Program, numpy_dtype, print_name
 from minitensor.looks import readable_seconds
 from minitensor.schedule import Trace
-from minitensor.search.alike import Neighbour
+from minitensor.search.alike import Neighbour, neighbours
 from minitensor.search.ledger import Ledger
 from minitensor.search.records import trace_key
 from minitensor.search.runner import shared_processes
@@ -159,6 +159,7 @@ class _Work:
         self.tasks: dict[str, NetworkTask] = {}
         self._said = -math.inf
         self._schedules = network_schedules(self._logs, options.target, warns=False)
+        self._known = [one for log in self._logs for one in neighbours(log, options.target)]
 
     def close(self) -> None:
         """End all searches."""
@@ -277,13 +278,13 @@ class _Work:
 
     def search(self, program: Program) -> Search:
         """The search of a task, which has not begun."""
-        beside = partial(self.alike, program)
-        return Search(program, self.options.apart(), 1, beside=beside)
+        return Search(program, self.options.apart(), 1, beside=self.neighbours)
 
-    def alike(self, program: Program) -> list[Neighbour]:
-        """What is known now of other tasks of the same name."""
-        tasks = [t for t in self.tasks.values() if t.program.name == program.name]
-        return [task.neighbour() for task in tasks if task.program is not program]
+    def neighbours(self) -> list[Neighbour]:
+        """What is known now of all tasks, and of what else is in the logs."""
+        begun = {key: task for key, task in self.tasks.items() if task.search is not None}
+        known = [one for one in self._known if one.workload not in begun]
+        return [*known, *(task.neighbour(key) for key, task in begun.items())]
 
     def finals(self, keys: Sequence[str]) -> None:
         """Let the fastest of each task run in turns, as long as there is time."""

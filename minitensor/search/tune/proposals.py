@@ -65,21 +65,24 @@ class Proposals:
 
     def _ahead(self, count: int) -> Iterator[Candidate]:
         """The candidate that is to be beaten, once, if it is of this space; then those that are
-        nearest to schedules of alike programs, as far as these are new.
+        nearest to schedules of alike programs, until enough of them are taken.
         """
+        left = count // (4 if self._keys else 2)
         if self.untuned is not None:
             found, self.untuned = self.space.decode(self.untuned().trace), None
             if found is not None:
                 yield found
-        left = count // (4 if self._keys else 2)
         for trace in self.alike():
-            if left and id(trace) not in self._adapted:
+            if not left:
+                break
+            if id(trace) not in self._adapted:
                 self._adapted[id(trace)] = trace
                 found = adapted(self.space, trace)
                 if found is not None:
-                    left, key = left - 1, trace_key(trace)
-                    self.sources.add(key)
-                    yield replace(found, origin=(key,))
+                    source, known = trace_key(trace), len(self._keys)
+                    self.sources.add(source)
+                    yield replace(found, origin=(source,))
+                    left -= len(self._keys) - known  # one that a log has is no new one
 
     def take(self, now: Round, count: int, seed: str) -> list[tuple[Candidate, Schedule]]:
         """Up to `count` new candidates of a round. None ends the search.
@@ -88,7 +91,7 @@ class Proposals:
 
         Raises ArgumentError for what is no list of candidates; what the strategy raises.
         """
-        ahead = list(self._ahead(count)) if count else []
+        ahead = self._ahead(count) if count else iter(())
         for attempt in range(ATTEMPTS):
             rng, before = random.Random(f"{seed}/{attempt}" if attempt else seed), len(self.unmade)
             proposed = self.strategy.propose(replace(now, rng=rng))

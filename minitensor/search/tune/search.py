@@ -119,7 +119,7 @@ class Search:
     space      a function of a Schedule with decisions in it, a Space, or None for sketches
     inputs     one array for each input; None for random integers
     runner     builds and measures; None for one that is made here
-    beside     a function that gives what other searches have found of alike programs until now
+    beside     a function that gives what is known of other programs; None for what the log knows
 
     Raises as `mt.tune` does.
     """
@@ -133,7 +133,7 @@ class Search:
         space: Callable[[Schedule], object] | Space | None = None,
         inputs: Sequence[Any] | None = None,
         runner: RunnerProtocol | None = None,
-        beside: Callable[[], Sequence[Neighbour]] = tuple,
+        beside: Callable[[], Sequence[Neighbour]] | None = None,
     ) -> None:
         start = time.perf_counter()
         target, seed, log = options.target, options.seed, options.log
@@ -172,7 +172,6 @@ class Search:
             self.tuner.proposals.alike = self.alike
             if space is None and target.kind == "c":
                 self.tuner.proposals.untuned = partial(schedule_for, program, target)
-        self._known: list[Neighbour] | None = None  # those of the log, once they are asked for
         self.interrupted, self.stopped = False, ""
         self.elapsed = time.perf_counter() - start
         """Seconds of all that was done for it."""
@@ -189,11 +188,12 @@ class Search:
             self._made.close()
 
     def alike(self) -> list[Trace]:
-        """The schedules of alike programs that are known, those of the nearest first."""
-        if self._known is None:
-            log, target = self.options.known, self.options.target
-            self._known = [] if log is None else neighbours(log, self.program, target)
-        return nearest_first([*self.beside(), *self._known], self.program)
+        """The schedules of other programs that are known, those of the nearest first."""
+        if self.beside is None:
+            log = self.options.known
+            found = [] if log is None else neighbours(log, self.options.target)
+            self.beside = lambda: found
+        return nearest_first(self.beside(), self.program)
 
     def resume(self) -> None:
         """Take over what the log knows."""

@@ -89,11 +89,12 @@ class NetworkTask:
         self.steps.append(Step(0, now - started, tried, seconds))
         return self.legs[-1]
 
-    def neighbour(self) -> Neighbour:
-        """What its search has found until now, for others that are alike."""
-        tried = self.search.tuner.tried if self.search is not None else []
-        found = [one.trace for one in fastest(tried)[:OF_EACH]]
-        return Neighbour(operations(self.program), found)
+    def neighbour(self, key: str) -> Neighbour:
+        """What its search has found until now, for others; `key` is that of its program."""
+        tried = fastest(self.search.tuner.tried) if self.search is not None else []
+        ranked = sorted(tried, key=lambda one: one.steady)
+        traces = [one.trace for one in ranked[:OF_EACH]]
+        return Neighbour(key, self.program.name, operations(self.program), traces)
 
     def result(self, count: int) -> TaskResult:
         """The outcome for a network whose calls run it so many times."""

@@ -1,14 +1,16 @@
 """Schedules of other programs: the nearest candidates of a space, and searches that try them."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 import minitensor as mt
 from minitensor.schedule import Trace
-from minitensor.search import Log
+from minitensor.search import Log, workload_key
 from minitensor.search.alike import OF_EACH, Neighbour, nearest_first, neighbours
 from minitensor.search.space import Space, adapted
+from minitensor.search.tune.proposals import ALIKE
 from tests.unit.search.programs import log_softmax
 from tests.unit.search.tune.made import TARGET, MadeUp, product, sketches_of, tuner_of
 from tests.unit.search.tune.test_tuner import as_record
@@ -72,28 +74,38 @@ def log(tmp_path):
     return found
 
 
-def test_the_fastest_of_other_programs_are_neighbours(log):
-    (found,) = neighbours(log, product(), TARGET)
+def test_the_fastest_of_each_program_are_known(log):
+    (found,) = neighbours(log, TARGET)
     fastest = log.ranked(product(96), TARGET)
     assert found.traces == [record.parsed() for record in fastest[:OF_EACH]]
-    assert not neighbours(log, product(96), TARGET)
-    assert not neighbours(log, product(), mt.Target("c", num_cores=4, vector_bits=256))
+    assert found[:2] == (workload_key(product(96)), "product")
+    assert nearest_first([found], product()) == found.traces
+    assert nearest_first([found], product(96)) == []
+    assert not neighbours(log, mt.Target("c", num_cores=4, vector_bits=256))
 
 
-def test_the_nearest_in_work_come_first():
-    traces = [mt.schedule_for(product(size), TARGET).trace for size in (16, 32, 64, 128)]
+def test_a_trace_of_another_version_is_left_out(log):
+    record = replace(log.ranked(product(96), TARGET)[0], trace='{"steps":"of another version"}')
+    log.append(replace(record, seconds=(1e-9,)))
+    (found,) = neighbours(log, TARGET)
+    assert len(found.traces) == OF_EACH - 1
+
+
+def test_the_nearest_in_work_come_first_and_others_names_last():
+    a, b, c, d = (mt.schedule_for(product(size), TARGET).trace for size in (16, 32, 64, 128))
     found = [
-        Neighbour(2 * 16**3, traces[:1]),
-        Neighbour(2 * 256**3, []),
-        Neighbour(2 * 64**3, traces[1:]),
+        Neighbour("1", "product", 2 * 16**3, [a]),
+        Neighbour("2", "product", 2 * 256**3, []),
+        Neighbour("3", "other", 2 * 48**3, [d]),
+        Neighbour("4", "product", 2 * 64**3, [b, c]),
     ]
-    assert nearest_first(found, product(48)) == [traces[1], traces[0], traces[2]]
+    assert nearest_first(found, product(48)) == [b, a, d, c]
 
 
 @pytest.mark.parametrize("strategy", ["evolution", "random"])
 def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
     program = product()
-    traces = nearest_first(neighbours(log, program, TARGET), program)
+    traces = nearest_first(neighbours(log, TARGET), program)
     expected = [adapted(space_of(program), trace) for trace in traces]
     given = {"trials": 8, "runner": MadeUp(), "strategy": strategy, "log": log}
     begun = {tried.candidate for tried in mt.tune(program, TARGET, **given).tried}
@@ -101,3 +113,21 @@ def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
     assert (begun >= set(expected)) == (strategy == "evolution")
     fresh = mt.tune(program, TARGET, **given, resume=False, seed=1).tried
     assert not {tried.candidate for tried in fresh} >= set(expected)
+
+
+def test_a_search_that_is_resumed_goes_on_as_it_would_have():
+    program, space = product(), space_of(product(96))
+    drawn = [space.draw(random.Random(seed)) for seed in range(24)]
+    traces = [space.schedule(candidate).trace for candidate in drawn]
+
+    def found(trials, records=()):
+        tuner = tuner_of(program, trials, fails=False)
+        tuner.proposals.alike = lambda: traces
+        tuner.resume(records)
+        tuner.run()
+        return [tried.trace for tried in tuner.tried], tuner
+
+    whole, tuner = found(40)
+    assert sum(tried.change == ALIKE for tried in tuner.tried) > 10
+    records = [as_record(program, tried) for tried in tuner.tried[:16]]
+    assert found(40, records)[0] == whole
