@@ -10,7 +10,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import settings
 
-from minitensor.search import Processes
+from minitensor.search import Processes, Settings
 from tests.parts import Extent, left_out
 
 settings.register_profile("minitensor", deadline=None, derandomize=True, print_blob=True)
@@ -77,8 +77,12 @@ def shared_bytecode():
 
 @pytest.fixture(scope="module")
 def processes(private_cache):
-    """The two processes of a runner, for all searches of a module: each would start its own."""
-    with OfAnyTest() as shared:
+    """The two processes of a runner, for all searches of a module: each would start its own. They
+    measure in a hurry, and do not wait until the machine is quiet.
+    """
+    hurry = Settings(repeats=2, most_repeats=4, budget=0.01, patience=0.01, repeat=0.0005)
+    with pytest.MonkeyPatch.context() as patch, OfAnyTest() as shared:
+        patch.setattr("minitensor.search.runner.runner.Settings", lambda: hurry)
         yield shared
 
 

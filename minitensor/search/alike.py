@@ -27,7 +27,7 @@ MOST: Final = 32
 
 
 class Neighbour(NamedTuple):
-    """Another program, and what was found of it.
+    """Another program, with schedules of it.
 
     workload  its key
     name      its name: programs of one name are the most alike
@@ -51,7 +51,7 @@ def neighbours(log: Log, target: Target) -> list[Neighbour]:
 
 
 def _neighbour(records: Sequence[Record]) -> Neighbour:
-    """What some records of one program say."""
+    """The program of some records, with the fastest of their traces."""
     ranked = sorted(records, key=lambda record: record.steady)
     traces: list[Trace] = []
     for text in [*dict.fromkeys(record.trace for record in ranked)][:OF_EACH]:

@@ -129,8 +129,7 @@ class Record:
     disturbed   whether the time may be too long: other programs never left the machine alone
     drift       how many times as long as at first the same program took then in this search
     parents     the keys of the traces that it was made from, two at most; () if it was drawn
-    change      what differs from the first of them, or where it comes from, for people; "" if it
-                was drawn
+    change      what differs from the first of them, or its source; "" if it was drawn
     spent       seconds that building and running it took; 0 if that is not known
     ledger      the phases of these; all 0 if they are not known
 

@@ -32,8 +32,7 @@ class Tried(Shown):
     drift      how many times as long as at first a call took when it was measured
     round      of this search, counted from 1; 0 for a record, which was not measured in it
     parents    the keys of those that it was made from, two at most; () if it was drawn
-    change     what differs from the first of them, or where it comes from, for people; "" if it
-               was drawn
+    change     what differs from the first of them, or its source; "" if it was drawn
     spent      seconds that building and running it took; 0 if that is not known
     """
 

@@ -281,7 +281,7 @@ class _Work:
         return Search(program, self.options.apart(), 1, beside=self.neighbours)
 
     def neighbours(self) -> list[Neighbour]:
-        """What is known now of all tasks, and of what else is in the logs."""
+        """All tasks, with their schedules until now, and the other programs of the logs."""
         begun = {key: task for key, task in self.tasks.items() if task.search is not None}
         known = [one for one in self._known if one.workload not in begun]
         return [*known, *(task.neighbour(key) for key, task in begun.items())]

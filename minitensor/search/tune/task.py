@@ -90,7 +90,7 @@ class NetworkTask:
         return self.legs[-1]
 
     def neighbour(self, key: str) -> Neighbour:
-        """What its search has found until now, for others; `key` is that of its program."""
+        """The schedules that its search has found, for others; `key` is that of its program."""
         tried = fastest(self.search.tuner.tried) if self.search is not None else []
         ranked = sorted(tried, key=lambda one: one.steady)
         traces = [one.trace for one in ranked[:OF_EACH]]
