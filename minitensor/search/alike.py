@@ -20,6 +20,8 @@ from minitensor.search.log import Log
 from minitensor.search.records import OK, Record
 from minitensor.search.workload import operations, workload_key
 
+ALIKE: Final = "as an alike program has it"
+"""The change of a candidate that comes from another program's schedule."""
 OF_EACH: Final = 2
 """Schedules that are taken of each other program, its fastest."""
 MOST: Final = 32

@@ -13,6 +13,7 @@ from typing import Final
 from minitensor.errors import ArgumentError, unexpected
 from minitensor.ir import Program, structural_hash
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.alike import ALIKE
 from minitensor.search.records import LONGEST_TEXT, MOST_PARENTS, trace_key
 from minitensor.search.space import Candidate, Space, adapted, changes
 from minitensor.search.strategy import Round, Strategy
@@ -23,8 +24,6 @@ ATTEMPTS: Final = 8
 """
 MOST_PROPOSED: Final = 1 << 14
 """Candidates of a round that are looked at, of a strategy that never stops proposing."""
-ALIKE: Final = "as an alike program has it"
-"""The change of a candidate that comes from another program's schedule."""
 FIRST: Final = 8
 """Candidates of the first rounds; those of later ones grow with what is known."""
 

@@ -21,6 +21,7 @@ from minitensor.phrasebook import unknown_name
 from minitensor.pictures import Gallery, folder_of, write
 from minitensor.runtime import Kernel
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.alike import ALIKE
 from minitensor.search.features import FEATURE_NAMES, extract_features
 from minitensor.search.gbt import GradientBoostedTrees
 from minitensor.search.ledger import PHASES, Ledger
@@ -362,6 +363,11 @@ def _tried(result: TuneResult) -> Iterator[str]:
     known = sum(t.known for t in result.tried)
     text = f"{counted(len(result.tried), 'candidate')}, of which {worked:,} worked"
     yield text + (f"; {known:,} were in the log already" if known else "")
+    alike = [t for t in result.tried if t.change == ALIKE]
+    if alike:
+        best = min(alike, key=lambda t: t.seconds)
+        time = f"{readable_seconds(best.seconds)} at best" if best.status == OK else "none worked"
+        yield f"{len(alike):,} of them have the decisions of other programs' schedules: {time}"
     yield from _sketches(result)
     for status, count, message in first_failures(result):
         yield f"{count:,} {printable(status)}; the first: {printable(message)}"

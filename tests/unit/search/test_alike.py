@@ -8,9 +8,8 @@ import pytest
 import minitensor as mt
 from minitensor.schedule import Trace
 from minitensor.search import Log, workload_key
-from minitensor.search.alike import OF_EACH, Neighbour, nearest_first, neighbours
+from minitensor.search.alike import ALIKE, OF_EACH, Neighbour, nearest_first, neighbours
 from minitensor.search.space import Space, adapted
-from minitensor.search.tune.proposals import ALIKE
 from tests.unit.search.programs import log_softmax
 from tests.unit.search.tune.made import TARGET, MadeUp, product, sketches_of, tuner_of
 from tests.unit.search.tune.test_tuner import as_record
@@ -108,7 +107,10 @@ def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
     traces = nearest_first(neighbours(log, TARGET), program)
     expected = [adapted(space_of(program), trace) for trace in traces]
     given = {"trials": 8, "runner": MadeUp(), "strategy": strategy, "log": log}
-    begun = {tried.candidate for tried in mt.tune(program, TARGET, **given).tried}
+    result = mt.tune(program, TARGET, **given)
+    begun = {tried.candidate for tried in result.tried}
+    said = f"{OF_EACH} of them have the decisions of other programs' schedules: "
+    assert (said in result.explain()) == (strategy == "evolution")
     assert len(set(expected)) == OF_EACH
     assert (begun >= set(expected)) == (strategy == "evolution")
     fresh = mt.tune(program, TARGET, **given, resume=False, seed=1).tried
