@@ -59,7 +59,7 @@ class Processes:
         with mt.search.Processes():
             results = [mt.tune(program) for program in programs]
 
-    Where a variable of the environment has changed, others are started.
+    Where a variable of the environment has changed, the next runner starts others.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,8 @@ class Processes:
         """The variables that processes inherit."""
         return dict(os.environ)
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """End those that have started with other variables."""
         if self._environment != (now := self.environment()):
             self.close()
             self._environment = now
@@ -96,14 +97,12 @@ class Processes:
     @property
     def compilers(self) -> Compilers:
         """The one that compiles."""
-        self._renew()
         if self._compilers is None:
             self._compilers = Compilers()
         return self._compilers
 
     def server(self, task: Path, settings: Settings) -> Server:
         """The one that measures, with the arrays of a task."""
-        self._renew()
         if self._server is None or self._server.settings != settings:
             if self._server is not None:
                 self._server.close()
@@ -160,6 +159,8 @@ class Runner:
         self.task, self.settings = task, Settings() if settings is None else settings
         self._builder, self._measurer = builder, measurer
         shared = _SHARED.get()
+        if shared is not None:
+            shared.renew()
         self._processes, self._shared = shared or Processes(), shared is not None
         self._kept: OrderedDict[str, Built] = OrderedDict()
         self._compiling = 0.0  # seconds of waiting for compilers
