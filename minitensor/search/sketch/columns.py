@@ -15,6 +15,7 @@ Threads share the strips, or the rows: each then has partial sums of its own, wh
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -41,6 +42,12 @@ STRIPS: Final = (1, 4, 16, 64)
 """Groups of vectors in a strip: one that stays in registers, or as long a run of a row as the first
 cache holds sums for.
 """
+STRIPS_OF_A_CORE: Final = 2
+"""Strips for each thread, as an author would cut them."""
+LARGE: Final = 1 << 16
+"""Elements from which on the sums of parts are worth adding up."""
+WIDE: Final = 8
+"""A row as many times as long as a column is cut in strips."""
 
 
 def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
@@ -64,25 +71,44 @@ def _apply(state: State, cores: int) -> Iterator[State]:
     column = column_of(state.block, state.lanes)
     if column is None or state.name in state.cached:
         return
+    better = _is_better_in_parts(state.block, column, cores)
     for parts in (False, True) if cores > 1 else (False,):
         schedule = state.schedule.copy()
         with contextlib.suppress(ScheduleError):
             if parts:
                 partial = partial_results(schedule, state, cores)
-                _sum_in_strips(schedule, state, partial, column)
+                _sum_in_strips(schedule, state, partial, column, 1)
                 _add_up(schedule, state, column)
             else:
-                _sum_in_strips(schedule, state, state.name, column)
+                strips = 1 if cores == 1 else STRIPS_OF_A_CORE * cores
+                _sum_in_strips(schedule, state, state.name, column, strips)
             what = f"strips of {column.var} in lanes" + (", rows in parts" if parts else "")
-            yield state.after("columns in lanes", what, schedule)
+            yield state.after("columns in lanes", what, schedule, costly=parts != better)
 
 
-def _sum_in_strips(schedule: Schedule, state: State, name: str, column: ir.Iter) -> None:
-    """Tile a block that sums up columns: its own axes, strips, the sum, and what is in a strip."""
+def _is_better_in_parts(block: ir.Block, column: ir.Iter, cores: int) -> bool:
+    """Return whether each thread had better sum up some rows whole, one after the other as they lie
+    in memory, than all rows of a strip.
+    """
+    first, *others = reduce_iters(block)
+    rows = math.prod(i.extent for i in (first, *others))
+    enough = first.extent >= cores and rows * column.extent >= LARGE
+    return cores > 1 and enough and column.extent < WIDE * rows
+
+
+def _sum_in_strips(
+    schedule: Schedule, state: State, name: str, column: ir.Iter, strips: int
+) -> None:
+    """Tile a block that sums up columns: its own axes, strips, the sum, and what is in a strip.
+
+    strips  the number that an author would choose, if no strip were too long
+    """
     loops = loops_by_axis(schedule, name)
     block = schedule.program.blocks[name]
     *outer, row = (loops.pop(i.var) for i in reduce_iters(block))
-    groups = schedule.sample_categorical(factors.up_to(column.extent // state.lanes, STRIPS))
+    usual = max(1, column.extent // (factors.MOST_LIKELY_WAYS * state.lanes * strips))
+    counts = factors.up_to(column.extent // state.lanes, STRIPS)
+    groups = factors.part(schedule, counts, usual)
     ways = factors.ways(schedule, column.extent // state.lanes)
     rows = factors.ways(schedule)
     strip, group, way, lane = schedule.split(

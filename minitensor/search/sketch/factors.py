@@ -32,11 +32,17 @@ ROW: Final = 64
 STRIP: Final = {8: 1, 16: 1, 32: 2, 64: 4, 128: 2}
 """Rows of a tile that is read down its columns, and how likely they are: the lines of the cache
 that a column touches should stay in L1 until the next column."""
-
-
+LINE: Final = 64
+"""Bytes of a line of the caches. A tile that is read down its columns is as wide: it fills lines of
+the result, and touches as few of the operand."""
 WAY_BYTES: Final = 4096
 """Bytes after which lines of an L1 cache compete for the same places, of which there is one in each
 of its ways: those of a page, on all x86 processors."""
+UNEQUAL: Final = 8
+"""The power of the speed that parts have by their shares: a core that waits is worse than parts of
+another size."""
+TOGETHER: Final = 4
+"""Parts for each core from which on the loops inside of them are not divided too."""
 USUAL_VECTORS: Final = 2
 """Vectors side by side in a tile where nothing else is known."""
 LIKELY: Final = {1: 1, 2: 4, 3: 2, 4: 1}
@@ -156,15 +162,31 @@ def _weights_of_widths(candidates: Sequence[int], extent: int, lanes: int) -> li
 
 
 def part(
-    schedule: Schedule, candidates: Sequence[int], wanted: int, extent: int | None = None
+    schedule: Schedule,
+    candidates: Sequence[int],
+    wanted: int,
+    extent: int | None = None,
+    cores: int = 1,
 ) -> int:
     """A number of parts among some: the nearer to what an author would choose, the likelier, and
-    the more even the parts of an extent are.
+    the more equal the shares of all cores in an extent are.
     """
     weights = [1 / (1 + abs(math.log2(n / wanted))) for n in candidates]
     if extent is not None:
-        weights = [w * used(extent, -(-extent // n)) for w, n in zip(weights, candidates)]
+        weights = [w * _equality(extent, n, cores) for w, n in zip(weights, candidates)]
     return choose(schedule, candidates, weights)
+
+
+def _equality(extent: int, count: int, cores: int) -> float:
+    """A weight of so many parts: the speed, to a power, of cores of which the busiest has the first
+    of them (56 as 32 parts are 28 of two and four of none, of which the first core has 16). A few
+    iterations of which each is a part are divided with the loops inside of them.
+    """
+    size = -(-extent // count)
+    if count == 1 or (size == 1 and count < TOGETHER * cores):
+        return 1.0
+    busiest = min(extent, -(-count // cores) * size)
+    return math.pow(extent / (cores * busiest), UNEQUAL)
 
 
 def up_to(extent: int, candidates: Iterable[int]) -> list[int]:

@@ -112,6 +112,10 @@ def _apply(state: State, cores: int) -> Iterator[State]:
             yield state.after("rows in lanes", what, schedule)
 
 
+PARTS_OF_A_CORE: Final = 4
+"""Partial results for each thread, as an author would make them."""
+
+
 def partial_results(schedule: Schedule, state: State, cores: int) -> str:
     """Make parts of the reduction independent of each other: its first axis, or parts of the only
     one. Returns the block that computes them.
@@ -119,7 +123,8 @@ def partial_results(schedule: Schedule, state: State, cores: int) -> str:
     first, *others = reduce_iters(state.block)
     loop = loops_by_axis(schedule, state.name)[first.var]
     if not others:
-        count = schedule.sample_categorical(factors.parts(first.extent, cores, state.lanes))
+        counts = factors.parts(first.extent, cores, state.lanes)
+        count = factors.part(schedule, counts, PARTS_OF_A_CORE * cores)
         loop, _ = schedule.split(loop, [count, None])
     return schedule.rfactor(loop)
 

@@ -262,7 +262,7 @@ def _strips(
             continue
         if axis.extent > 1:
             counts = factors.parts(axis.extent, cores)
-            count = factors.part(schedule, counts, left, axis.extent)
+            count = factors.part(schedule, counts, left, axis.extent, cores)
             left = -(-left // axis.extent) if together else wanted
             loop, inner = schedule.split(loop, [count, None])
             rest.append(inner)
@@ -437,8 +437,8 @@ def _apply_transposed(state: State, cores: int) -> list[State]:
     extent = spatial_iters(state.block)[-1].extent
     heights = factors.up_to(axis.extent, factors.STRIP)
     height = factors.choose(schedule, heights, [factors.STRIP[n] for n in heights])
-    widths = factors.widths(state, extent)
-    width = factors.width(schedule, widths, extent, state.lanes)
+    line = 8 * factors.LINE // state.program.buffers[written_by(state.block)].dtype.bits
+    width = factors.part(schedule, factors.widths(state, extent), line)
     i_0, i_1 = schedule.split(i, [None, height])
     j_0, j_1 = schedule.split(j, [None, width])
     schedule.reorder(*loops.values(), i_0, j_0, i_1, j_1)

@@ -77,8 +77,10 @@ def _nearest_value(knob: Knob, step: Step) -> Value | None:
     if knob.is_place:
         return 0 if decided == knob.candidates[0] else None
     if not knob.is_tile and not knob.kind:  # a position among candidates
-        given = step.arguments["candidates"]
-        if not isinstance(decided, int) or not 0 <= decided < len(given):
+        given = step.arguments.get("candidates")
+        if not isinstance(given, tuple) or not isinstance(decided, int):
+            return None
+        if not 0 <= decided < len(given):
             return None
         decided = given[decided]
     options = knob.options if knob.is_tile else knob.candidates
@@ -103,5 +105,5 @@ def _ratio(one: Any, other: Any) -> float:
     pairs = [*zip(one, other)][1:] or [*zip(one, other)]
     if not all(_is_number(a) and _is_number(b) for a, b in pairs):
         return math.inf
-    far = [abs(math.log(max(a, 0.5) / max(b, 0.5))) for a, b in pairs]
+    far = [abs(math.log(max(a, 0.5)) - math.log(max(b, 0.5))) for a, b in pairs]
     return sum(far) + far[-1]

@@ -17,7 +17,7 @@ from typing import Final
 from minitensor.answers import answered
 from minitensor.codegen import Target
 from minitensor.errors import MinitensorError, TuningError
-from minitensor.ir import Block, If, Program, Reduce, Select, free_vars, loads, walk
+from minitensor.ir import Block, If, Program, Reduce, Select, Var, free_vars, loads, walk
 from minitensor.phrasebook import no_program
 from minitensor.runtime import (
     digest_of_code,
@@ -35,9 +35,11 @@ from minitensor.search.sketch.blocks import (
     pairs,
     reduce_iters,
     spatial_iters,
+    uses,
     written_by,
 )
 from minitensor.search.sketch.derive import MOST_SKETCHES
+from minitensor.search.sketch.factors import WAY_BYTES
 from minitensor.search.sketch.windows import LARGEST, is_padding
 from minitensor.search.space import USUAL, Space
 
@@ -45,6 +47,10 @@ ALIKE: Final = 0.99
 """The part of the greatest weight from which on sketches are as likely."""
 SHORT: Final = 3
 """The longest axis that is not taken for that of a batch."""
+FEW_ROWS: Final = 128
+"""Rows of a result up to which copying an operand takes longer than it saves,"""
+FEW_ROWS_FAR: Final = 48
+"""and the same where each row of the operand lies in a page of its own."""
 _RULES: Final = ("ir", "arith", "schedule", "search")
 """The packages whose code decides."""
 WORTH_THREADS: Final = 1 << 15
@@ -141,12 +147,15 @@ def _burden(sketch: Sketch) -> tuple[int, int, bool, bool, bool, int, int]:
         for node in walk(block.body)
     )
     steps = schedule.trace.steps
-    packs = [
-        _is_shared_by_tiles(program, reader, str(step.result))
+    copied = [
+        (reader, str(step.arguments["buffer"]), str(step.result))
         for step in steps
         if step.primitive == "cache_read"
         and (reader := str(step.arguments["block"])) in program.blocks
     ]
+    packs = [_is_shared_by_tiles(program, reader, copy) for reader, _, copy in copied]
+    if any(_is_read_seldom(schedule.history[0], reader, buffer) for reader, buffer, _ in copied):
+        packs = [False] * len(packs)
     turned = any(  # the result itself is laid out otherwise, or a tile of it before it is stored
         isinstance(step.arguments["buffer"], str)
         if step.primitive == "transform_layout"
@@ -175,6 +184,24 @@ def _is_shared_by_tiles(program: Program, block: str, copy: str) -> bool:
     reads = [load for load in loads(program.blocks[block].body) if load.buffer == packed]
     used = {name for load in reads for index in load.indices for name in free_vars(index)}
     return len(used & axes) <= 1
+
+
+def _is_read_seldom(program: Program, name: str, buffer: str) -> bool:
+    """Return whether a copy of a matrix that a block reads costs more than it saves: its rows lie
+    as lanes read them, and few rows of the result need it, or fewer where its own are pages apart.
+    A constant is copied once, when a kernel is bound.
+    """
+    block = program.blocks.get(name)
+    reads = [load for load in operands(block) if load.buffer == buffer] if block else []
+    if block is None or not reads or buffer in program.constants:
+        return False
+    *axes, lanes = spatial_iters(block)
+    as_it_lies = all(load.indices[-1] == Var(lanes.var) for load in reads)
+    shared = [i.extent for i in axes if not any(uses(load, i) for load in reads)]
+    declared = program.buffers[buffer]
+    near = declared.shape[-1] * declared.dtype.bits // 8 <= WAY_BYTES
+    few = FEW_ROWS if near else FEW_ROWS_FAR
+    return as_it_lies and len(shared) == len(axes) and math.prod(shared) < few
 
 
 def _is_shared_by_lanes(block: Block, choice: Select) -> bool:

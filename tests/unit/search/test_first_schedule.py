@@ -5,7 +5,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.codegen import Target
-from minitensor.ir import LoopKind, loop_sites
+from minitensor.ir import LoopKind, loop_sites, loops_of
 from minitensor.ir.program import survey_all
 from minitensor.search.sketch import generate_sketches
 from minitensor.search.tasks import first
@@ -111,7 +111,51 @@ def products(a, b, c):
 def test_operands_of_a_batch_are_read_in_place():
     """Each is read by few tiles: to pack them took up to 1.3 times as long on AVX2."""
     assert "cache_read" not in steps_of(products("bik", "bkj", "bij"))
-    assert "cache_read" in steps_of(products("ik", "kj", "ij"))
+    assert "cache_read" in steps_of(mt.lower(mt.workloads.matmul(192, 96, 64)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "constant", "turned", "copied"),
+    [
+        (16, 1024, False, False, False),  # copying takes half as long as the product
+        (16, 1024, True, False, True),  # it is copied once
+        (16, 1024, False, True, True),  # its columns are no vectors
+        (192, 1024, False, False, True),
+        (32, 2048, False, False, False),
+        (96, 2048, False, False, True),  # each of its rows lies in pages of its own
+    ],
+)
+def test_a_matrix_is_copied_where_many_rows_need_it(rows, columns, constant, turned, copied):
+    a, b = mt.placeholder((rows, 64), name="A"), (columns, 64) if turned else (64, columns)
+    b, k = mt.placeholder(b, name="B"), mt.reduce_axis(64, name="k")
+    element = lambda i, j: mt.sum(a[i, k] * (b[j, k] if turned else b[k, j]), axis=k)
+    c = mt.compute((rows, columns), element, name="C")
+    program = mt.lower([a, b, c], constants=[b] if constant else [])
+    assert ("cache_read" in steps_of(program)) == copied
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "in_parts"),
+    [(4096, 1000, True), (100_000, 32, True), (300, 5000, False), (100, 64, False)],
+)
+def test_all_cores_sum_up_columns(rows, columns, in_parts):
+    """One of them did, as a strip might be as long as the row."""
+    a, k = mt.placeholder((rows, columns), name="A"), mt.reduce_axis(rows, name="k")
+    b = mt.compute((columns,), lambda j: mt.sum(a[k, j], axis=k), name="B")
+    schedule = mt.schedule_for(mt.lower([a, b]), TARGET)
+    assert ("rfactor" in [step.primitive for step in schedule.trace.steps]) == in_parts
+    threads = [
+        loop.extent for loop in loops_of(schedule.program.body) if loop.kind is LoopKind.PARALLEL
+    ]
+    assert (max(threads, default=1) >= 2) == (rows * columns > 100_000)
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_what_is_read_down_its_columns_is_as_wide_as_a_line(bits):
+    program = mt.lower(mt.workloads.transpose_add(1024, 1024))
+    schedule = mt.schedule_for(program, Target("c", num_cores=2, vector_bits=bits))
+    (lanes,) = (loop for loop in loops_of(schedule.program.body) if loop.kind is LoopKind.VECTORIZE)
+    assert lanes.extent == 16
 
 
 @pytest.mark.slow

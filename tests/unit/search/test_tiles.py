@@ -113,10 +113,12 @@ def test_the_likeliest_tile_fits_in_the_registers(bits, columns):
 def test_even_parts_are_likelier():
     s = mt.Schedule(mt.lower(product_by_axes("ik", "kj")))
     factors.part(s, [1, 2, 4, 7], 2)
-    factors.part(s, [1, 2, 4, 7], 2, 7)
-    plain, even = (step.arguments["probs"] for step in s.trace.steps)
+    factors.part(s, [1, 2, 4, 7], 2, 7, 2)
+    factors.part(s, [4, 8, 16, 32, 56], 32, 56, 2)
+    plain, even, image = (step.arguments["probs"] for step in s.trace.steps)
     assert list(plain) == [0.5, 1, 0.5, 0.36]
-    assert list(even) == [0.5, 0.67, 0.33, 0.36], "7 as 4 and 3, and as 2, 2, 2 and 1"
+    assert list(even) == [0.5, 0.34, 0.17, 0.36], "one of two cores has 4 of 7"
+    assert list(image) == [0.25, 0.33, 0.17, 0.34, 0.55], "16 parts are 14 of four rows: 32 and 24"
 
 
 @pytest.mark.parametrize(
