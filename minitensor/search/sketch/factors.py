@@ -167,13 +167,17 @@ def part(
     wanted: int,
     extent: int | None = None,
     cores: int = 1,
+    most: float = math.inf,
 ) -> int:
     """A number of parts among some: the nearer to what an author would choose, the likelier, and
     the more equal the shares of all cores in an extent are.
+
+    most  parts from which on each costs as much as unequal shares: it reads an operand again
     """
     weights = [1 / (1 + abs(math.log2(n / wanted))) for n in candidates]
     if extent is not None:
-        weights = [w * _equality(extent, n, cores) for w, n in zip(weights, candidates)]
+        shares = [_equality(extent, n, cores) * min(1.0, most / n) ** UNEQUAL for n in candidates]
+        weights = [weight * share for weight, share in zip(weights, shares)]
     return choose(schedule, candidates, weights)
 
 

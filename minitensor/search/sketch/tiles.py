@@ -248,9 +248,8 @@ def _strips(
     that decide how much is summed up are the innermost, so that threads have equal shares.
     """
     (wanted, together), cores = usual, state.target.num_cores or 1
-    deciding = _deciding(state.block)
+    deciding, left = _deciding(state.block), wanted
     strips, uneven, rest = list[str](), list[str](), list[str]()
-    left = wanted
     for axis in spatial_iters(state.block):
         loop = loops[axis.var]
         around = uneven if axis.var in deciding else strips
@@ -262,7 +261,8 @@ def _strips(
             continue
         if axis.extent > 1:
             counts = factors.parts(axis.extent, cores)
-            count = factors.part(schedule, counts, left, axis.extent, cores)
+            most = left if wanted < MANY_PARTS * cores else math.inf
+            count = factors.part(schedule, counts, left, axis.extent, cores, most)
             left = -(-left // axis.extent) if together else wanted
             loop, inner = schedule.split(loop, [count, None])
             rest.append(inner)

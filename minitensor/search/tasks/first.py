@@ -187,13 +187,14 @@ def _is_shared_by_tiles(program: Program, block: str, copy: str) -> bool:
 
 
 def _is_read_seldom(program: Program, name: str, buffer: str) -> bool:
-    """Return whether a copy of a matrix that a block reads costs more than it saves: its rows lie
+    """Return whether a copy of a matrix that a call is given costs more than it saves: its rows lie
     as lanes read them, and few rows of the result need it, or fewer where its own are pages apart.
-    A constant is copied once, when a kernel is bound.
+    A constant, and what is computed of it, is copied once, when a kernel is bound.
     """
     block = program.blocks.get(name)
     reads = [load for load in operands(block) if load.buffer == buffer] if block else []
-    if block is None or not reads or buffer in program.constants:
+    given = {one.name for one in program.params} - set(program.constants)
+    if block is None or not reads or buffer not in given:
         return False
     *axes, lanes = spatial_iters(block)
     as_it_lies = all(load.indices[-1] == Var(lanes.var) for load in reads)

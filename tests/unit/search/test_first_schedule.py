@@ -134,6 +134,14 @@ def test_a_matrix_is_copied_where_many_rows_need_it(rows, columns, constant, tur
     assert ("cache_read" in steps_of(program)) == copied
 
 
+def test_what_is_computed_of_a_constant_is_copied_though_few_rows_need_it():
+    a, w = mt.placeholder((16, 64), name="A"), mt.placeholder((256, 64), name="W")
+    turned = mt.compute((64, 256), lambda k, j: w[j, k], name="T")
+    k = mt.reduce_axis(64, name="k")
+    c = mt.compute((16, 256), lambda i, j: mt.sum(a[i, k] * turned[k, j], axis=k), name="C")
+    assert "cache_read" in steps_of(mt.lower([a, w, c], constants=[w]))
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "in_parts"),
     [(4096, 1000, True), (100_000, 32, True), (300, 5000, False), (100, 64, False)],

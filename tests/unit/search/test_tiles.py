@@ -115,9 +115,11 @@ def test_even_parts_are_likelier():
     factors.part(s, [1, 2, 4, 7], 2)
     factors.part(s, [1, 2, 4, 7], 2, 7, 2)
     factors.part(s, [4, 8, 16, 32, 56], 32, 56, 2)
-    plain, even, image = (step.arguments["probs"] for step in s.trace.steps)
+    factors.part(s, [1, 2, 4, 7], 4, 7, 2, most=4)
+    plain, even, image, dear = (step.arguments["probs"] for step in s.trace.steps)
     assert list(plain) == [0.5, 1, 0.5, 0.36]
     assert list(even) == [0.5, 0.34, 0.17, 0.36], "one of two cores has 4 of 7"
+    assert list(dear) == [0.33, 0.17, 0.34, 0.01], "7 parts read an operand 7 times"
     assert list(image) == [0.25, 0.33, 0.17, 0.34, 0.55], "16 parts are 14 of four rows: 32 and 24"
 
 
