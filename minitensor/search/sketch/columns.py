@@ -88,12 +88,13 @@ def _apply(state: State, cores: int) -> Iterator[State]:
 
 def _is_better_in_parts(block: ir.Block, column: ir.Iter, cores: int) -> bool:
     """Return whether each thread had better sum up some rows whole, one after the other as they lie
-    in memory, than all rows of a strip.
+    in memory, than all rows of a strip. It has sums of its own if there are many.
     """
+    sums = math.prod(i.extent for i in spatial_iters(block)) // column.extent
     first, *others = reduce_iters(block)
     rows = math.prod(i.extent for i in (first, *others))
-    enough = first.extent >= cores and rows * column.extent >= LARGE
-    return cores > 1 and enough and column.extent < WIDE * rows
+    enough = first.extent >= cores > sums and sums * rows * column.extent >= LARGE
+    return enough and column.extent < WIDE * rows
 
 
 def _sum_in_strips(

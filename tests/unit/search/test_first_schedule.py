@@ -158,6 +158,12 @@ def test_all_cores_sum_up_columns(rows, columns, in_parts):
     assert (max(threads, default=1) >= 2) == (rows * columns > 100_000)
 
 
+def test_sums_of_columns_that_are_many_need_no_parts():
+    a, k = mt.placeholder((8, 512, 96), name="A"), mt.reduce_axis(512, name="k")
+    b = mt.compute((8, 96), lambda i, j: mt.sum(a[i, k, j], axis=k), name="B")
+    assert "rfactor" not in steps_of(mt.lower([a, b]))
+
+
 @pytest.mark.parametrize("bits", [256, 512])
 def test_what_is_read_down_its_columns_is_as_wide_as_a_line(bits):
     program = mt.lower(mt.workloads.transpose_add(1024, 1024))
