@@ -16,8 +16,8 @@ from minitensor.codegen import Target
 from minitensor.errors import MinitensorError
 from minitensor.ir import Program
 from minitensor.schedule import Trace
-from minitensor.search.log import Log
 from minitensor.search.records import OK, Record
+from minitensor.search.tasks import Snapshot
 from minitensor.search.workload import operations, workload_key
 
 ALIKE: Final = "as an alike program has it"
@@ -43,13 +43,13 @@ class Neighbour(NamedTuple):
     traces: Sequence[Trace]
 
 
-def neighbours(log: Log, target: Target) -> list[Neighbour]:
+def neighbours(log: Snapshot, target: Target) -> list[Neighbour]:
     """The programs that a log has records of, for a target."""
-    known = dict[str, list[Record]]()
-    for record in log:
-        if record.status == OK and record.target == target:
-            known.setdefault(record.workload, []).append(record)
-    return [_neighbour(records) for records in known.values()]
+    known = (
+        [record for record in records if record.status == OK and record.target == target]
+        for records in log.by_workload.values()
+    )
+    return [_neighbour(records) for records in known if records]
 
 
 def _neighbour(records: Sequence[Record]) -> Neighbour:

@@ -18,10 +18,11 @@ from minitensor.search.tasks.schedulers import (
     SCHEDULERS, Curve, Gradient, Leg, RoundRobin, TaskScheduler, Uniform, latencies_of, race,
     scheduler_of,
 )
+from minitensor.search.tasks.snapshot import Snapshot
 
 __all__ = [
     "OBJECTIVES", "SCHEDULERS", "UNTUNED", "Curve", "Gradient", "Leg", "Objective", "Requirements",
-    "RoundRobin", "Speedup", "TaskScheduler", "Uniform", "latencies_of", "latency",
+    "RoundRobin", "Snapshot", "Speedup", "TaskScheduler", "Uniform", "latencies_of", "latency",
     "layout_choices", "network_choices", "network_schedules", "objective_of", "race",
     "recorded_layouts", "remembered", "schedule_for", "scheduler_of", "slopes", "snapshots",
     "tried_layouts", "value_of",

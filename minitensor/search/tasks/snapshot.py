@@ -24,7 +24,8 @@ class Snapshot(Log):
         return list(super()._entries())
 
     @cached_property
-    def _by_workload(self) -> dict[str, list[Record]]:
+    def by_workload(self) -> dict[str, list[Record]]:
+        """The records of each workload, by its key."""
         found: dict[str, list[Record]] = {}
         for record in self:
             found.setdefault(record.workload, []).append(record)
@@ -33,7 +34,7 @@ class Snapshot(Log):
     def _of(self, workload: str | Program, target: str | Target) -> Iterator[Record]:
         exact = native_target(Target.of(target))
         key = workload if isinstance(workload, str) else workload_key(workload)
-        return (r for r in self._by_workload.get(key, []) if r.target == exact)
+        return (r for r in self.by_workload.get(key, []) if r.target == exact)
 
     def _definitions(self) -> Iterator[Definition]:
         return (one.found for one in self._lines if isinstance(one.found, Definition))

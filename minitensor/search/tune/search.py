@@ -37,7 +37,7 @@ from minitensor.search.runner import (
 from minitensor.search.sketch import Rules, accelerator_template, check_rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy, named
-from minitensor.search.tasks import schedule_for
+from minitensor.search.tasks import Snapshot, schedule_for
 from minitensor.search.transfer import other_searches, pretrained
 from minitensor.search.tune.learner import Learner, Model, check_model, usual_model
 from minitensor.search.tune.result import TuneResult
@@ -61,7 +61,7 @@ class Options:
 
     target: Target
     log: Log | None
-    known: Log | None
+    known: Snapshot | None
     seed: int
     rules: Rules
     strategy: str | Strategy

@@ -22,7 +22,7 @@ from minitensor.search.runner import RunnerProtocol, Settings, exact_target
 from minitensor.search.sketch import Rules
 from minitensor.search.space import Space
 from minitensor.search.strategy import Strategy
-from minitensor.search.tasks import Objective, TaskScheduler
+from minitensor.search.tasks import Objective, Snapshot, TaskScheduler
 from minitensor.search.transfer import Logs, history_logs
 from minitensor.search.tune.learner import Model
 from minitensor.search.tune.network import Plan, networks_of, tune_networks
@@ -184,7 +184,7 @@ def tune(
     options = Options(
         target=exact_target(target, gpu=network is None),
         log=where,
-        known=where if resume else None,
+        known=Snapshot(where.path) if resume and where is not None else None,
         seed=seed,
         rules=rules,
         strategy=strategy,

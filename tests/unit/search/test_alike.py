@@ -11,6 +11,7 @@ from minitensor.schedule import Trace
 from minitensor.search import Log, workload_key
 from minitensor.search.alike import ALIKE, OF_EACH, Neighbour, nearest_first, neighbours
 from minitensor.search.space import Space, adapted
+from minitensor.search.tasks import Snapshot
 from tests.unit.search.programs import log_softmax
 from tests.unit.search.tune.made import TARGET, MadeUp, product, sketches_of, tuner_of
 from tests.unit.search.tune.test_tuner import as_record
@@ -110,19 +111,19 @@ def log(tmp_path):
 
 
 def test_the_fastest_of_each_program_are_known(log):
-    (found,) = neighbours(log, TARGET)
+    (found,) = neighbours(Snapshot(log.path), TARGET)
     fastest = log.ranked(product(96), TARGET)
     assert found.traces == [record.parsed() for record in fastest[:OF_EACH]]
     assert found[:2] == (workload_key(product(96)), "product")
     assert nearest_first([found], product()) == found.traces
     assert nearest_first([found], product(96)) == []
-    assert not neighbours(log, mt.Target("c", num_cores=4, vector_bits=256))
+    assert not neighbours(Snapshot(log.path), mt.Target("c", num_cores=4, vector_bits=256))
 
 
 def test_a_trace_of_another_version_is_left_out(log):
     record = replace(log.ranked(product(96), TARGET)[0], trace='{"steps":"of another version"}')
     log.append(replace(record, seconds=(1e-9,)))
-    (found,) = neighbours(log, TARGET)
+    (found,) = neighbours(Snapshot(log.path), TARGET)
     assert len(found.traces) == OF_EACH - 1
 
 
@@ -141,7 +142,7 @@ def test_the_nearest_in_work_come_first_and_others_names_last():
 def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
     program = product()
     untuned = mt.schedule_for(program, TARGET)
-    traces = nearest_first(neighbours(log, TARGET), program)
+    traces = nearest_first(neighbours(Snapshot(log.path), TARGET), program)
     space = space_of(program)
     expected = [adapted(space, trace) for trace in traces]
     expected = [one for one in expected if one != space.decode(untuned.trace)]
@@ -172,3 +173,11 @@ def test_a_search_that_is_resumed_goes_on_as_it_would_have():
     assert sum(tried.change == ALIKE for tried in tuner.tried) > 10
     records = [as_record(program, tried) for tried in tuner.tried[:16]]
     assert found(40, records)[0] == whole
+
+
+def test_a_damaged_line_gives_one_warning(log, caplog):
+    with log.path.open("a") as file:
+        file.write('{"crc":"00000000","x":1}\n')
+    mt.tune(product(), TARGET, trials=8, runner=MadeUp(), log=log)
+    (said,) = caplog.records
+    assert "skipped 1 damaged line" in said.message
