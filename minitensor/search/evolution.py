@@ -23,10 +23,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from minitensor.errors import ArgumentError, real, unexpected, whole
+from minitensor.errors import real, unexpected, whole
 from minitensor.search.policies import (
-    MUTATION_POLICIES,
-    SKETCH_POLICIES,
     History,
     Made,
     MutationPolicy,
@@ -36,7 +34,7 @@ from minitensor.search.policies import (
     checked_weights,
 )
 from minitensor.search.space import Candidate, Mutations, Space, weighted
-from minitensor.search.strategy import Doubles, Round, Score, Shares, Strategy, named
+from minitensor.search.strategy import Doubles, Round, Score, Shares
 
 FASTEST: Final = 4
 """Candidates that are mutated before there is a population."""
@@ -60,7 +58,8 @@ class Evolution:
     guided       the part of what is measured that a sketch policy divides, instead of `floor`
     learnt       the number of candidates from which the model learns before it scores populations;
                  one that learnt from other workloads does at once, while it is trusted (see Round)
-    forms        new places of blocks that are looked into in a round: each takes a while
+    forms        new places of blocks that mutations may bring into a round, no more than it has
+                 candidates: each takes a while
     mutations    the kinds of mutations, and their weights
     sketch_policy  chooses how much of a round each sketch gets (see SketchPolicy); None: random
                  candidates have any, and the model decides about the rest but for `floor`
@@ -96,7 +95,9 @@ class Evolution:
     def propose(self, round: Round) -> list[Candidate]:
         """See Strategy."""
         size = min(self.population, self.each * round.count)
-        population = Population(round.space, replace(self, population=size), round.rng)
+        settings = replace(self, population=size, forms=min(self.forms, round.count))
+        begun = [tried.candidate for tried in round.history if tried.candidate is not None]
+        population = Population(round.space, settings, round.rng, begun)
         self.consult(population, round)
         if not round.best or (len(round.history) < self.learnt and not round.trusted):
             return population.beginning(round)
@@ -126,39 +127,6 @@ class Evolution:
             return None
 
 
-def with_policies(
-    strategy: Strategy, sketches: str | SketchPolicy, mutations: str | MutationPolicy
-) -> Strategy:
-    """A strategy with policies by name or as objects; "uniform" and "fixed" leave it as it is.
-
-    Raises ArgumentError for what is no policy, and for a strategy that has none.
-    """
-    for name, given, known, call in (
-        ("sketch_policy", sketches, SKETCH_POLICIES, "shares(history, rng)"),
-        ("mutation_policy", mutations, MUTATION_POLICIES, "weights(parents, history, rng)"),
-    ):
-        value = named(name, given, known, call)
-        if value is None:
-            continue
-        if not isinstance(strategy, Evolution):
-            raise ArgumentError(f"{name}= is a part of evolution, and the strategy is another one")
-        strategy = replace(strategy, **{name: value})
-    return strategy
-
-
-def taught(strategy: Strategy, others: Callable[[], Sequence[History]]) -> Strategy:
-    """A strategy whose policies learn from searches for other programs, those that can.
-
-    others  the histories of these searches; called if there is such a policy
-    """
-    policies = ("sketch_policy", "mutation_policy")
-    asked = [name for name in policies if hasattr(getattr(strategy, name, None), "pretrained")]
-    if not asked or not isinstance(strategy, Evolution):
-        return strategy
-    known = others()
-    return replace(strategy, **{n: getattr(strategy, n).pretrained(known) for n in asked})
-
-
 @dataclass(frozen=True, slots=True)
 class NoModel(Evolution):
     """Evolution by random scores: the difference from `Evolution` is what the model is worth."""
@@ -181,9 +149,17 @@ class Population:
     A form is a sketch with blocks at some places: what candidates share that differ in numbers.
     Nothing is left of earlier rounds, which depend on the seed and on what was measured only: so a
     search that is resumed goes on as it would have.
+
+    begun  candidates that were tried: their forms are known
     """
 
-    def __init__(self, space: Space, settings: Evolution, rng: random.Random) -> None:
+    def __init__(
+        self,
+        space: Space,
+        settings: Evolution,
+        rng: random.Random,
+        begun: Iterable[Candidate] = (),
+    ) -> None:
         self.space, self.settings, self.rng = space, settings, rng
         self.known: dict[int, dict[tuple[str, ...], None]] = {}
         """The places of blocks by sketch."""
@@ -197,8 +173,11 @@ class Population:
         """The round that such a policy is asked about."""
         self.left = settings.forms
         """The number of new forms that may be looked into yet."""
+        for candidate in begun:
+            self.add(candidate)
         for number in range(len(space.sketches)):
-            self._learn(space.draw(rng, number), anyway=True)
+            if number not in self.known:
+                self._learn(space.draw(rng, number), anyway=True)
         for _ in range(settings.forms // 2):
             self._learn(space.draw(rng))
         if not self.known:  # all were refused; the error comes where schedules are made of them

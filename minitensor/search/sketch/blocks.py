@@ -35,9 +35,11 @@ def is_ordered(block: ir.Block) -> bool:
 
 
 def loops_by_axis(schedule: Schedule, block: str) -> dict[str, str]:
-    """The loop of each axis of a block that stands alone in its nest."""
-    axes = [i.var for i in schedule.program.blocks[block].iters]
-    return dict(zip(axes, schedule.get_loops(block)))
+    """The loop of each axis of a block that stands alone in its nest, in the order of the axes."""
+    iters = schedule.program.blocks[block].iters
+    bound = [i.binding.name for i in iters if isinstance(i.binding, ir.Var)]
+    loops = bound if len(bound) == len(iters) else schedule.get_loops(block)
+    return dict(zip((i.var for i in iters), loops))
 
 
 def fused(schedule: Schedule, loops: Sequence[str]) -> str:

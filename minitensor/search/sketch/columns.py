@@ -67,12 +67,12 @@ def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
 
 
 def _apply(state: State, cores: int) -> Iterator[State]:
-    """Strips for the threads; and if there are threads, rows for them."""
+    """Strips for the threads, and if there are threads, rows for them: what is better first."""
     column = column_of(state.block, state.lanes)
     if column is None or state.name in state.cached:
         return
     better = _is_better_in_parts(state.block, column, cores)
-    for parts in (False, True) if cores > 1 else (False,):
+    for parts in (better, not better) if cores > 1 else (False,):
         schedule = state.schedule.copy()
         with contextlib.suppress(ScheduleError):
             if parts:

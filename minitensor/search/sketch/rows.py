@@ -8,6 +8,9 @@ for i:
         for way: for lane:          unrolled, vectorized
     the vectors are combined to one, its halves to half a vector, and so on; then the last lanes
 
+A sum over several axes, of which the last is shorter than that, such as the pixels of a small
+image, has the last axis in lanes, and some of the axis around it in vectors side by side.
+
 A chain is computed for one row after the other, or for a few at a time, so that they stay in the
 first cache. Of a few rows each block is done before the next block begins: while the lanes of one
 row are combined, one after the other, the next row is under way. Blocks are moved before their
@@ -45,6 +48,7 @@ from minitensor.search.sketch.blocks import (
     written_by,
 )
 from minitensor.search.sketch.rule import Rule, State, always, inline, unless_refused, where
+from minitensor.search.sketch.windows import is_window
 
 TOGETHER: Final = {1: 4, 2: 2, 4: 1}
 """Numbers of rows that are computed together, and their weights: where rows come from memory, one
@@ -52,15 +56,36 @@ after the other is faster; where they are in a cache, two."""
 
 FEWEST: Final = 4
 """Lanes that are reduced as a vector at least; those of the last one after the other."""
+SHORTEST: Final = 3
+"""Elements of a row that are worth a vector of four."""
 
 
 def is_row_sum(block: Block, lanes: int) -> bool:
     """Return whether it reduces over contiguous elements, enough of them for two vectors."""
-    if not is_reduction(block) or pairs(block):
+    last = _contiguous_axis(block)
+    return last is not None and last.extent >= 2 * lanes
+
+
+def is_short_row_sum(block: Block, lanes: int) -> bool:
+    """Return whether it reduces over several axes, whose elements are enough for two vectors, while
+    those of the last one, which are contiguous, are not.
+    """
+    last = _contiguous_axis(block)
+    if last is None or not SHORTEST <= last.extent < 2 * lanes or is_window(block):
         return False
+    *_, around = [1, *(i.extent for i in reduce_iters(block)[:-1])]
+    return around > 1 and math.prod(i.extent for i in reduce_iters(block)) >= 2 * lanes
+
+
+def _contiguous_axis(block: Block) -> ir.Iter | None:
+    """The last axis of a reduction without a register tile, if neighbours along it are side by side
+    in all that is read.
+    """
+    if not is_reduction(block) or pairs(block):
+        return None
     last = reduce_iters(block)[-1]
     reads = [load for load in operands(block) if uses(load, last)]
-    return bool(reads) and last.extent >= 2 * lanes and all(is_contiguous(r, last) for r in reads)
+    return last if reads and all(is_contiguous(load, last) for load in reads) else None
 
 
 def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[int | None]]:
@@ -77,6 +102,40 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[
     widths = sorted({max(1, lanes // 2), lanes})
     width = factors.choose(schedule, widths, (1, 3)[-len(widths) :])
     _, *inner = schedule.split(schedule.get_loops(block)[-1], [None, count, lanes])
+    return _combined(schedule, block, inner, lanes, width), [None, width]
+
+
+def _sum_short_rows(schedule: Schedule, block: str, lanes: int) -> None:
+    """Reduce over the last loop of a block in lanes, with several iterations of the loop around it
+    in vectors of their own; the vectors are combined as those of `sum_in_lanes`.
+
+    lanes  of a vector; as many of them are used as the last loop fills
+    """
+    around, last = reduce_iters(schedule.program.blocks[block])[-2:]
+    lanes = _filled(last.extent, lanes)
+    candidates = factors.up_to(around.extent, factors.WAYS)
+    most = 1 if last.extent > lanes else factors.MOST_LIKELY_WAYS
+    way = factors.choose(schedule, candidates, [n if n <= most else 0.5 for n in candidates])
+    *_, outer, inner = schedule.get_loops(block)
+    _, ways = schedule.split(outer, [None, way])
+    _combined(schedule, block, [ways, *schedule.split(inner, [None, lanes])], lanes, lanes)
+
+
+def _filled(extent: int, lanes: int) -> int:
+    """The lanes of the largest vectors, up to so many, of which a row leaves less than half of the
+    last one empty.
+    """
+    sizes = [lanes >> n for n in range(lanes.bit_length()) if lanes >> n >= min(FEWEST, lanes)]
+    whole = (size for size in sizes if extent % size == 0 or 2 * (extent % size) > size)
+    return next(whole, lanes)
+
+
+def _combined(schedule: Schedule, block: str, inner: Sequence[str], lanes: int, width: int) -> str:
+    """Compute the innermost loops of a reduction side by side, in vectors of so many lanes, and
+    combine these; returns the block that computes them.
+
+    width  elements of a vector of what is read
+    """
     parts = [schedule.rfactor(schedule.fuse(*inner))]
     size = lanes
     while size >= min(FEWEST, lanes):
@@ -92,12 +151,13 @@ def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[
             way, lane = schedule.split(lane, [None, width])
             schedule.unroll(way)
         schedule.vectorize(lane)
-    return parts[0], [None, width]
+    return parts[0]
 
 
 def _apply(state: State, cores: int) -> Iterator[State]:
     """Rows one by one if there are some, and partial results for the threads if there are few."""
-    if state.name in state.cached or not is_row_sum(state.block, state.lanes):
+    short = is_short_row_sum(state.block, state.lanes)
+    if state.name in state.cached or not (short or is_row_sum(state.block, state.lanes)):
         return
     axes = spatial_iters(state.block)
     rows = math.prod(i.extent for i in axes)
@@ -107,23 +167,28 @@ def _apply(state: State, cores: int) -> Iterator[State]:
         schedule = state.schedule.copy()
         with contextlib.suppress(ScheduleError):
             block = partial_results(schedule, state, cores) if few else state.name
-            sum_in_lanes(schedule, block, state.lanes)
+            if short and is_short_row_sum(schedule.program.blocks[block], state.lanes):
+                _sum_short_rows(schedule, block, state.lanes)
+            else:
+                sum_in_lanes(schedule, block, state.lanes)
             what = f"partial results of {block} in lanes" if few else "partial results in lanes"
             yield state.after("rows in lanes", what, schedule)
 
 
 PARTS_OF_A_CORE: Final = 4
 """Partial results for each thread, as an author would make them."""
+MOST_OF_A_CORE: Final = 8
+"""Iterations of a first axis for each thread that may all be parts."""
 
 
 def partial_results(schedule: Schedule, state: State, cores: int) -> str:
-    """Make parts of the reduction independent of each other: its first axis, or parts of the only
-    one. Returns the block that computes them.
+    """Make parts of the reduction independent of each other: its first axis, or parts of that if it
+    is long or the only one. Returns the block that computes them.
     """
     first, *others = reduce_iters(state.block)
     loop = loops_by_axis(schedule, state.name)[first.var]
-    if not others:
-        counts = factors.parts(first.extent, cores, state.lanes)
+    if not others or first.extent > MOST_OF_A_CORE * cores:
+        counts = factors.parts(first.extent, cores, 1 if others else state.lanes)
         count = factors.part(schedule, counts, PARTS_OF_A_CORE * cores)
         loop, _ = schedule.split(loop, [count, None])
     return schedule.rfactor(loop)

@@ -17,8 +17,9 @@ from minitensor.codegen import Target
 from minitensor.errors import ArgumentError, MinitensorError, TuningError, reason_of, unexpected
 from minitensor.ir import Program, print_name
 from minitensor.schedule import Schedule, Trace
+from minitensor.search.advice import taught, with_policies
 from minitensor.search.alike import Neighbour, nearest_first, neighbours
-from minitensor.search.evolution import Evolution, taught, with_policies
+from minitensor.search.evolution import Evolution
 from minitensor.search.gbt import OBJECTIVES
 from minitensor.search.ledger import Ledger
 from minitensor.search.log import Log

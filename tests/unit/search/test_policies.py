@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import minitensor as mt
 from minitensor.schedule import Trace
 from minitensor.search import MUTATION_POLICIES, SKETCH_POLICIES, Evolution, Space, Tried
-from minitensor.search.evolution import taught, with_policies
+from minitensor.search.advice import taught, with_policies
 from minitensor.search.policies import (
     UCB,
     EpsilonGreedy,
