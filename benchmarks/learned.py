@@ -57,7 +57,8 @@ from minitensor.search import (
     Round,
     Strategy,
 )
-from minitensor.search.evolution import Population, evolve, taught
+from minitensor.search.advice import taught
+from minitensor.search.evolution import Population, evolve
 from minitensor.search.policies import History
 from minitensor.search.space import Candidate
 from tutorials import tables

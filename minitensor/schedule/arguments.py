@@ -100,6 +100,14 @@ Axis: TypeAlias = Annotated[int, ints(-64, 64)]
 """The number of an axis; negative ones count from the end."""
 
 
+def _place(program: ir.Program, name: str, value: Any) -> int | None:
+    return None if value is None else integer(name, value, 0, LARGEST_INT)
+
+
+Place: TypeAlias = Annotated[int | None, Argument(_place)]
+"""The number of one of several, or None for all of them."""
+
+
 Stride: TypeAlias = Annotated[int, ints(0, 1 << 20)]
 """A number of elements."""
 

@@ -2,75 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
-from minitensor import arith, ir
+from minitensor import ir
 from minitensor.schedule import edit, insertion
-from minitensor.schedule.arguments import Axis, BlockName, BufferName, ScopeName, Stride
-from minitensor.schedule.batch import Batch, Effect, Footprint, StepView, Written, unchanged
-from minitensor.schedule.dependence import accesses, region, result_depth
+from minitensor.schedule.arguments import Axis, BlockName, BufferName, Place, ScopeName, Stride
+from minitensor.schedule.batch import Batch, Effect, StepView, Written, unchanged
+from minitensor.schedule.copies import (
+    Rerouted,
+    computed_first,
+    computed_first_batch,
+    copy_block,
+    loops_of_copy,
+    rerouted_accesses,
+    size_copy,
+)
+from minitensor.schedule.dependence import result_depth
 from minitensor.schedule.halves import other_writers
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
 
-Rerouted: TypeAlias = "Callable[[Any, str, str], Any]"
-"""A statement that reads a buffer, as one that reads a second instead: given their names."""
-
-
-def _copy_block(
-    name: str,
-    sources: Mapping[str, str],
-    buffers: Sequence[ir.Buffer],
-    writing: Sequence[ir.Block],
-    value: Callable[[ir.Expr], ir.Expr] = lambda element: element,
-) -> ir.Block:
-    """The block target[...] = source[...] over all that is ever written of some buffers of one
-    shape, its iters still unbound.
-
-    sources  from each target to what is copied there
-    buffers  one for each target, of its type
-    writing  the blocks that write the buffers; none for an input
-    value    what is stored of an element, if not itself
-    """
-    shape = buffers[0].shape
-    extents = shape
-    for writer in writing:
-        mine = edit.written_extents(writer)
-        assert mine is not None
-        extents = mine if writer is writing[0] else tuple(map(max, extents, mine))
-    iters = tuple(
-        ir.Iter(f"ax{n}", min(extent, whole), ir.IterKind.SPATIAL, ir.Var(""))
-        for n, (extent, whole) in enumerate(zip(extents, shape))
-    )
-    index = tuple(ir.Var(i.var) for i in iters)
-    copies = [
-        ir.Store(target, index, value(ir.Load(source, index, buffer.dtype)))
-        for (target, source), buffer in zip(sources.items(), buffers)
-    ]
-    return ir.Block(name, iters, ir.sequence(*copies))
-
 
 def _name_in(buffer: str, scope: str) -> str:
     """The name of a copy in a scope: A_local, A_input for "acc.input"."""
     return f"{buffer}_{scope.rpartition('.')[2]}"
-
-
-def _rerouted(stmt: Any, old: str, new: str, loads: bool, stores: bool) -> Any:
-    """The statement with accesses to one buffer going to another."""
-
-    def one(node: Any) -> Any:
-        if isinstance(node, ir.Load) and node.buffer == old and loads:
-            return ir.Load(new, node.indices, node.dtype)
-        if isinstance(node, ir.Store) and node.buffer == old and stores:
-            return ir.Store(new, node.indices, node.value)
-        if isinstance(node, ir.Reduce) and old in node.buffers and stores:
-            names = tuple(new if b == old else b for b in node.buffers)
-            return ir.Reduce(node.reducer, names, node.indices, node.values)
-        return node
-
-    return ir.rewrite(stmt, one)
 
 
 def _with_access(
@@ -79,8 +36,8 @@ def _with_access(
     """The block with its accesses to some buffers going to others."""
     body, init = block.body, block.init
     for old, new in renamed.items():
-        body = _rerouted(body, old, new, loads, stores)
-        init = None if init is None else _rerouted(init, old, new, loads, stores)
+        body = rerouted_accesses(body, old, new, loads, stores)
+        init = None if init is None else rerouted_accesses(init, old, new, loads, stores)
     return edit.with_block(block, body=body, init=init)
 
 
@@ -93,10 +50,19 @@ def _with_access(
             "cache_read before transform_layout",
         ),
         "R4": ("what is copied has been computed before", "cache_read before moving the block"),
+        "R5": (
+            "0 <= place < the number of different places at which the block reads the buffer",
+            "leave place out: all of them read the copy",
+        ),
     }
 )
 def cache_read(
-    program: ir.Program, block: BlockName, buffer: BufferName, scope: ScopeName
+    program: ir.Program,
+    block: BlockName,
+    buffer: BufferName,
+    scope: ScopeName,
+    *,
+    place: Place = None,
 ) -> Rewritten[str]:
     """Copy what a block reads of a buffer into a new buffer first, and let it read that.
 
@@ -106,6 +72,8 @@ def cache_read(
                                               for i in range(8):
                                                   C[i] = A_local[i] + 1.0
     scope  "global", "local", "register", "shared", or a memory of an accelerator: "acc.input", …
+    place  the one that reads the copy, of several at which the block reads the buffer, such as
+           A[i, k] and A[j, k]: counted from 0, in the order of the text; None for all of them
 
     The copy stands at the outermost place where the data is complete; compute_at moves it inwards,
     transform_layout changes the order of the copy (packing).
@@ -118,101 +86,40 @@ def cache_read(
         refuse(
             "R1", marks=ir.Marks(blocks={block: "does not read it"}), choices=sorted(read - written)
         )
-    return computed_first(program, block, buffer, _name_in(buffer, scope), ir.Scope(scope), _reads)
+    places = len(_places(program.blocks[block].body, buffer))
+    if place is not None and place >= places:
+        choices = [*map(str, range(places))]
+        refuse("R5", f"place={place}, and the block reads it at {places}", choices=choices)
+    return computed_first(
+        program, block, buffer, _name_in(buffer, scope), ir.Scope(scope), _reading(place)
+    )
 
 
-def _reads(stmt: Any, old: str, new: str) -> Any:
-    """The statement where it reads another buffer instead of one."""
-    return _rerouted(stmt, old, new, loads=True, stores=False)
+def _places(stmt: ir.Stmt, buffer: str) -> list[tuple[ir.Expr, ...]]:
+    """The indices of the different places at which a statement reads a buffer."""
+    return list(dict.fromkeys(n.indices for n in ir.loads(stmt) if n.buffer == buffer))
 
 
-def computed_first(
-    program: ir.Program,
-    block: str,
-    buffer: str,
-    label: str,
-    scope: ir.Scope,
-    rerouted: Rerouted,
-    value: Callable[[ir.Expr], ir.Expr] = lambda element: element,
-) -> tuple[ir.Program, str]:
-    """The program with a block in front of another one, that computes something of each element
-    which that reads of a buffer; and its name. Refuses by the rules R2 to R4 of `cache_read`.
+def _reading(place: int | None) -> Rerouted:
+    """The change of a statement that makes it read another buffer, at one place or at all."""
 
-    label     for the name of the new block, and of the buffer that it writes
-    rerouted  makes the other block read that
-    value     what is computed of an element
-    """
-    found = program.blocks[block]
-    if buffer in ir.accessed_buffers(found)[1]:
-        refuse("R2", marks=ir.Marks(blocks={block: "writes it"}))
-    sources = ir.writers(program, buffer)
-    for writer in sources:
-        if edit.plain_store(writer) is None:
-            refuse("R3", marks=ir.Marks(blocks={writer.name: f"writes {ir.print_name(buffer)}"}))
-    where = edit.loops_around(program, block)
-    shared: tuple[ir.For, ...] = ()
-    for writer in sources:
-        both = insertion.common_loops(edit.loops_around(program, writer.name), where)
-        shared = both if len(both) > len(shared) else shared
-    old = program.buffers[buffer]
-    fresh = edit.Fresh(program)
-    name = fresh.block(label)
-    reads = [a for a in accesses(program, block) if a.buffer == buffer]
-    box = region(program, reads, buffer, {loop.var for loop in shared})
-    copy = _copy_block(name, {name: buffer}, [old], sources, value)
-    domain = {f"ax{n}": span for n, span in enumerate(box)}
-    guards = insertion.shared_guards(program, [found], shared, every=True)
-    placed = insertion.place(copy, domain, shared, fresh, guards, widen=True)
-    point = insertion.point_before(program, shared, {block})
-    if insertion.unavailable(program, placed, point, strict=True) is not None:
-        refuse("R4", marks=ir.Marks(blocks={block: "reads more than was computed"}))
-    init = None if found.init is None else rerouted(found.init, buffer, name)
-    changed = edit.with_block(found, body=rerouted(found.body, buffer, name), init=init)
-    new = point.insert(program, placed.stmt, {id(found): changed})
-    cached = ir.Buffer(name, old.shape, value(ir.Load(buffer, (), old.dtype)).dtype, scope)
-    return new.replace(temporaries=(*program.temporaries, cached)), name
+    def changed(stmt: Any, old: str, new: str) -> Any:
+        if place is None:
+            return rerouted_accesses(stmt, old, new, loads=True, stores=False)
+        there = next(iter(_places(stmt, old)[place:]), None)
+
+        def one(node: Any) -> Any:
+            here = isinstance(node, ir.Load) and node.buffer == old and node.indices == there
+            return ir.Load(new, node.indices, node.dtype) if here else node
+
+        return ir.rewrite(stmt, one)
+
+    return changed
 
 
 @cache_read.on_batch
 def _cache_read_batch(view: StepView) -> Effect:
-    return computed_first_batch(view, _reads)
-
-
-def computed_first_batch(view: StepView, rerouted: Rerouted) -> Effect:
-    """The effect of `computed_first` on a batch."""
-    block, buffer = view.argument("block"), view.argument("buffer")
-    copy = view.after.blocks[view.result]
-    outside, loops = _loops_of_copy(view, copy)
-    footprint = Footprint(view, buffer, [block], outside)
-    writing = [Written(view, b.name, ()) for b in ir.writers(view.before, buffer)]
-    view.follow(lambda body: rerouted(body, buffer, copy.name))
-
-    def effect(batch: Batch) -> None:
-        batch.shapes[copy.name] = batch.shapes[buffer]
-        _size_copy(batch, copy, writing)
-        domain = dict(zip([i.var for i in copy.iters], footprint.box(batch)))
-        batch.place(copy, domain, loops, widen=True)
-
-    return effect
-
-
-def _loops_of_copy(view: StepView, copy: ir.Block) -> tuple[list[str], list[str]]:
-    """The loops around the nest of a copy, and those of the nest."""
-    names = view.loops_after(copy.name)
-    split = len(names) - len(copy.iters)
-    return names[:split], names[split:]
-
-
-def _size_copy(batch: Batch, copy: ir.Block, writing: Sequence[Written]) -> None:
-    """Give the iters of a copy their extents: all that is ever written of the buffer."""
-    shape = batch.shapes[copy.name]
-    sizes: Sequence[Any] = shape
-    for n, writer in enumerate(writing):
-        own = writer.extents(batch)
-        sizes = own if n == 0 else list(map(arith.greater, sizes, own))
-    batch.sizes[copy.name] = {
-        i.var: arith.lesser(size, whole) for i, size, whole in zip(copy.iters, sizes, shape)
-    }
+    return computed_first_batch(view, _reading(view.argument("place")))
 
 
 @cache_read.random_call(often=2)
@@ -221,7 +128,9 @@ def _call_cache_read(scene: Scene) -> None:
     program = scene.program
     read = sorted(ir.accessed_buffers(program.blocks[block])[0]) if block in program.blocks else []
     buffer = scene.pick(read) if read and not scene.chance(10) else scene.buffer()
-    scene.do("cache_read", block, buffer, scene.pick(["global", "local", "shared", "register"]))
+    scope = scene.pick(["global", "local", "shared", "register"])
+    one = {"place": scene.number(0, 1)} if scene.chance(4) else {}
+    scene.do("cache_read", block, buffer, scope, **one)
 
 
 @primitive(
@@ -286,7 +195,7 @@ def cache_write(program: ir.Program, block: BlockName, scope: ScopeName) -> Rewr
     fresh = edit.Fresh(program)
     renamed = {buffer: fresh.block(_name_in(buffer, scope)) for buffer in buffers}
     name = renamed[buffers[0]]
-    copy = _copy_block(name, renamed, olds, [found])
+    copy = copy_block(name, renamed, olds, [found])
     guards = insertion.shared_guards(program, [found], outer, every=True)
     placed = insertion.place(
         copy, {f"ax{n}": span for n, span in enumerate(box)}, outer, fresh, guards
@@ -317,12 +226,12 @@ def _stores(block: ir.Block) -> tuple[list[str], set[tuple[ir.Expr, ...]]]:
 def _cache_write_batch(view: StepView) -> Effect:
     block, copy = view.argument("block"), view.after.blocks[view.result]
     renamed = _copied_to(copy)
-    outside, loops = _loops_of_copy(view, copy)
+    outside, loops = loops_of_copy(view, copy)
     written = Written(view, block, outside)
 
     def rerouted(body: ir.Stmt) -> ir.Stmt:
         for old, new in renamed.items():
-            body = _rerouted(body, old, new, loads=True, stores=True)
+            body = rerouted_accesses(body, old, new, loads=True, stores=True)
         return body
 
     view.follow(rerouted)
@@ -330,7 +239,7 @@ def _cache_write_batch(view: StepView) -> Effect:
     def effect(batch: Batch) -> None:
         for old, new in renamed.items():
             batch.shapes[new] = batch.shapes[old]
-        _size_copy(batch, copy, [written])
+        size_copy(batch, copy, [written])
         domain = dict(zip([i.var for i in copy.iters], written.box(batch)))
         batch.place(copy, domain, loops, widen=False)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from minitensor import ir
 from minitensor.schedule.arguments import BlockName, BufferName
 from minitensor.schedule.batch import Effect, StepView
-from minitensor.schedule.cache import computed_first, computed_first_batch
+from minitensor.schedule.copies import computed_first, computed_first_batch
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene

@@ -13,7 +13,7 @@ from minitensor import ir
 from minitensor.errors import ArgumentError
 from minitensor.schedule.arguments import BlockName, BufferName, unexpected
 from minitensor.schedule.batch import Effect, StepView
-from minitensor.schedule.cache import computed_first, computed_first_batch
+from minitensor.schedule.copies import computed_first, computed_first_batch
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene

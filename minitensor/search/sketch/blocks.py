@@ -152,29 +152,18 @@ def axis_of(index: ir.Expr) -> str | None:
 def has_data_reuse(block: ir.Block) -> bool:
     """Return whether elements that it reads serve several of its iterations: tiles pay then.
 
-    Two of the buffers that it reads are indexed without one of its spatial axes of extent above 1;
+    Two of the places that it reads are indexed without one of its spatial axes of extent above 1;
     or one is, and the block reduces.
     """
     if is_ordered(block):
         return False
+    own = ir.accessed_buffers(block)[1] if reduction_of(block) is not None else set()
     missing = sum(
-        1
-        for indices in _indices_by_buffer(block).values()
-        if any(i.extent > 1 and i.var not in indices for i in spatial_iters(block))
+        any(i.extent > 1 and not uses(load, i) for i in spatial_iters(block))
+        for load in operands(block)
+        if load.buffer not in own
     )
     return missing >= 2 or (missing >= 1 and bool(reduce_iters(block)))
-
-
-def _indices_by_buffer(block: ir.Block) -> dict[str, set[str]]:
-    """The variables with which each buffer is indexed."""
-    own = ir.accessed_buffers(block)[1] if reduction_of(block) is not None else set()
-    found: dict[str, set[str]] = {}
-    for load in reads_of(block):
-        if load.buffer not in own:
-            names = found.setdefault(load.buffer, set())
-            for index in load.indices:
-                names |= set(ir.free_vars(index))
-    return found
 
 
 def reads_of(block: ir.Block) -> Iterator[ir.Load]:
@@ -387,7 +376,7 @@ def _with_lanes(block: ir.Block, lanes: ir.Iter) -> Sequence[Pair]:
     mine = [load for load in reads if uses(load, lanes)]
     others = [load for load in reads if not uses(load, lanes)]
     scattered = [load for load in mine if not is_contiguous(load, lanes)]
-    if lanes.extent < 2 or any(not _can_be_packed(reads, load, lanes) for load in scattered):
+    if lanes.extent < 2 or any(place_of(load, lanes) is None for load in scattered):
         return []
     rows = [
         axis
@@ -405,16 +394,18 @@ def _with_lanes(block: ir.Block, lanes: ir.Iter) -> Sequence[Pair]:
             lanes,
             chosen,
             len(scattered),
-            tuple(load for load in mine if _can_be_packed(reads, load, lanes)),
-            tuple(load for load in others if _can_be_packed(reads, load, chosen)),
+            tuple(load for load in mine if place_of(load, lanes) is not None),
+            tuple(load for load in others if place_of(load, chosen) is not None),
         )
     ]
 
 
-def _can_be_packed(reads: Sequence[ir.Load], load: ir.Load, axis: ir.Iter) -> bool:
-    """Return whether the axis is a dimension of the operand, which is read at no other place."""
-    alone = sum(other.buffer == load.buffer for other in reads) == 1
-    return alone and place_of(load, axis) is not None
+def copied(schedule: Schedule, block: str, load: ir.Load) -> str:
+    """Copy what a block reads of a buffer, at this place alone; returns the block that copies."""
+    places = [o for o in operands(schedule.program.blocks[block]) if o.buffer == load.buffer]
+    if len(places) < 2:
+        return schedule.cache_read(block, load.buffer, "global")
+    return schedule.cache_read(block, load.buffer, "global", place=places.index(load))
 
 
 def _cost(block: ir.Block, pair: Pair) -> int:

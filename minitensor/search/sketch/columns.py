@@ -34,7 +34,7 @@ from minitensor.search.sketch.blocks import (
     uses,
     written_place,
 )
-from minitensor.search.sketch.rows import partial_results
+from minitensor.search.sketch.rows import is_row_sum, is_short_row_sum, partial_results
 from minitensor.search.sketch.rule import Rule, State, always
 from minitensor.search.sketch.windows import is_window
 
@@ -64,6 +64,13 @@ def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
     reads = [load for load in operands(block) if uses(load, last)]
     contiguous = bool(reads) and all(is_contiguous(load, last) for load in reads)
     return last if contiguous and last.extent >= lanes else None
+
+
+def is_summed_in_lanes(state: State) -> bool:
+    """Return whether rules for rows or columns are for the block."""
+    block, lanes = state.block, state.lanes
+    rows = is_row_sum(block, lanes) or is_short_row_sum(block, lanes)
+    return rows or column_of(block, lanes) is not None
 
 
 def _apply(state: State, cores: int) -> Iterator[State]:

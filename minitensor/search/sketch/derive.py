@@ -23,7 +23,8 @@ from minitensor.runtime import USUAL_CACHES, Caches, known_caches, native_target
 from minitensor.schedule import Schedule, Step, Trace
 from minitensor.search.sketch.ansor import CPU
 from minitensor.search.sketch.between import ROWS_BETWEEN_PRODUCTS
-from minitensor.search.sketch.columns import COLUMNS_IN_LANES
+from minitensor.search.sketch.blocks import reduce_iters
+from minitensor.search.sketch.columns import COLUMNS_IN_LANES, is_summed_in_lanes
 from minitensor.search.sketch.dots import DOTS, INLINE_CHEAP, WIDENING
 from minitensor.search.sketch.gpu import GPU, GPU_DEFAULT, bind_the_rest
 from minitensor.search.sketch.phases import PHASES
@@ -35,7 +36,25 @@ from minitensor.search.sketch.transforms import TRANSFORMS
 from minitensor.search.sketch.windows import PADDING, WINDOWS
 from minitensor.search.unmade import Unmade
 
-_, _, *_REST = CPU
+_, _, *_GENERAL, _SKIP = CPU
+
+
+def _where_needed(rule: Rule) -> Rule:
+    """One of Ansor's rules for any block with reuse or a long reduction, where none of ours is for
+    such a block.
+
+    Where each element is computed once, as in the product of a column and a row, it is written row
+    by row, whatever is read again. Sums along rows and columns have partial results already.
+    """
+
+    def judge(state: State, cores: int) -> Verdict:
+        summed = bool(reduce_iters(state.block))
+        if not summed or (rule.name == "rfactor" and is_summed_in_lanes(state)):
+            return Verdict.SKIP
+        return rule.judge(state, cores)
+
+    return Rule(rule.name, judge, rule.apply)
+
 
 DEFAULT: Final[tuple[Rule, ...]] = (
     PHASES,
@@ -53,7 +72,8 @@ DEFAULT: Final[tuple[Rule, ...]] = (
     ROWS_BETWEEN_PRODUCTS,
     REGISTER_TILES,
     PADDING,
-    *_REST,
+    *map(_where_needed, _GENERAL),
+    _SKIP,
 )
 """Ours are asked after what is free is inlined, and before what Ansor does."""
 

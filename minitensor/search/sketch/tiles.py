@@ -32,6 +32,7 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch import factors
 from minitensor.search.sketch.blocks import (
     Pair,
+    copied,
     elementwise_store,
     fusible_consumer,
     is_contiguous,
@@ -143,9 +144,7 @@ def part_lengths(state: State) -> list[int]:
 
 
 def packings(state: State, pair: Pair) -> list[Packing]:
-    """The packings worth a sketch: none; of operands with lanes; of those with rows too, or with an
-    image by channels.
-    """
+    """The packings worth a sketch: none; of lanes; of rows too, or with an image by channels."""
     found = [] if pair.scattered else [Packing()]
     if pair.lanes_packed:
         found.append(Packing(pair.lanes_packed))
@@ -372,7 +371,7 @@ def pack_lanes(schedule: Schedule, state: State, load: Load, axis: Iter, inner: 
     """Copy an operand once, into panels; along the reduction `inner`, rows of one follow each
     other.
     """
-    copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
+    copy, at = copied(schedule, state.name, load), place_of(load, axis)
     assert at is not None
     loops, width = schedule.get_loops(copy), _panel(state, axis)
     steps = _steps(state, load, at)
@@ -399,7 +398,7 @@ def _steps(state: State, load: Load, at: int) -> dict[int, int]:
 
 def _pack_rows(schedule: Schedule, state: State, load: Load, axis: Iter, loop: str) -> None:
     """Copy a block of rows of an operand where it is needed, into panels of few rows."""
-    copy, at = schedule.cache_read(state.name, load.buffer, "global"), place_of(load, axis)
+    copy, at = copied(schedule, state.name, load), place_of(load, axis)
     assert at is not None
     panel, rest, row = in_panels(schedule, copy, schedule.compute_at(copy, loop), at, PANEL)
     schedule.reorder(panel, *rest, row)

@@ -6,6 +6,7 @@ import pytest
 
 import minitensor as mt
 from minitensor.ir import Scope
+from minitensor.search.features import Structure
 from tests.unit.schedule.common import Refusal, check, each, golden, refused, run_refusal
 from tests.unit.schedule.programs import (
     after,
@@ -60,6 +61,49 @@ def test_cache_read():
             C[i] = A_local[i] + 1.0
         """,
     )
+
+
+def gram(n=8, m=6):
+    """C[i, j] = the sum over k of A[i, k] * A[j, k]"""
+    A, k = mt.placeholder((n, m), name="A"), mt.reduce_axis(m, name="k")
+    C = mt.compute((n, n), lambda i, j: mt.sum(A[i, k] * A[j, k], axis=k), name="C")
+    return mt.lower([A, C])
+
+
+def test_cache_read_at_one_of_two_places():
+    s = mt.Schedule(gram())
+    assert s.cache_read("C", "A", "global", place=1) == "A_global"
+    s.transform_layout("A_global", lambda j, k: (j // 4, k, j % 4))
+    golden(
+        s,
+        """
+        A_global = empty(float32[2, 6, 4])
+        for ax0 in range(8):
+            for ax1 in range(6):
+                A_global[ax0//4, ax1, ax0%4] = A[ax0, ax1]
+        for i in range(8):
+            for j in range(8):
+                for k in range(6):
+                    if k == 0:
+                        C[i, j] = 0.0
+                    C[i, j] += A[i, k] * A_global[j//4, k, j%4]
+        """,
+    )
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_copy_of_one_place_moves_and_is_described_in_batches(place):
+    s = mt.Schedule(gram(), seed=0)
+    i_0, _ = s.split("i", s.sample_perfect_tile("i", 2, decision=[2, 4]))
+    copy = s.cache_read("C", "A", "local", place=place)
+    s.compute_at(copy, i_0)
+    s.cache_read("C", "A", "global")  # the place that is left
+    check(s)
+    many = Structure(s).extents({0: [[1, 8], [4, 2]]})
+    for number, factors in enumerate(([1, 8], [4, 2])):
+        other = s.trace.with_decisions({0: factors}).apply(s.history[0])
+        loops = {name: site.loop.extent for name, site in mt.ir.loop_sites(other.program).items()}
+        assert {name: extents[number] for name, extents in many.items()} == loops
 
 
 @scopes
@@ -507,6 +551,14 @@ REFUSALS = [
         lambda s: s.cache_read("C", "P", "local"),
         "R4: what is copied has been computed before$",
         marks=("# <- reads more than was computed",),
+    ),
+    Refusal(
+        "cache_read",
+        "R5",
+        start(gram),
+        lambda s: s.cache_read("C", "A", "local", place=2),
+        r"R5: 0 <= place < the number of .* \(place=2, and the block reads it at 2\)",
+        choices=("0", "1"),
     ),
     Refusal(
         "cache_read",

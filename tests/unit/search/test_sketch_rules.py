@@ -11,6 +11,7 @@ from minitensor.runtime import USUAL_CACHES
 from minitensor.schedule.edit import loops_around
 from minitensor.search import DEFAULT_RULES, Rule, Verdict, generate_sketches
 from minitensor.search.sketch import derive, factors
+from minitensor.search.sketch.ansor import CPU
 from minitensor.search.sketch.blocks import pairs
 from minitensor.search.sketch.rule import Derived, State
 from minitensor.testing import assert_equivalent
@@ -283,12 +284,18 @@ def test_what_reads_a_window_follows_each_of_its_tiles():
     assert_equivalent(program, schedule, targets=("interpreter", "c"))
 
 
-def test_one_buffer_at_two_places_cannot_be_packed():
-    A = mt.placeholder((16, 16), name="A")
-    k = mt.reduce_axis(16, name="k")
-    C = mt.compute((16, 16), lambda i, j: mt.sum(A[k, i] * A[k, j], axis=k), name="C")
+def test_one_buffer_at_two_places_is_packed_at_each():
+    A = mt.placeholder((16, 24), name="A")
+    k = mt.reduce_axis(24, name="k")
+    C = mt.compute((16, 16), lambda i, j: mt.sum(A[i, k] * A[j, k], axis=k), name="C")
     (pair,) = pairs(block_of([A, C], "C"))
-    assert (pair.lanes_packed, pair.rows_packed) == ((), ())
+    (lanes,), (rows,) = pair.lanes_packed, pair.rows_packed
+    assert lanes.buffer == rows.buffer == "A" and lanes.indices != rows.indices
+    program = mt.lower([A, C])
+    sketches = [s for s in generate_sketches(program, TARGET) if "packed" in s.explain()]
+    assert len(sketches) == 2
+    for sketch in sketches:
+        assert_equivalent(program, sketch.apply(seed=0), targets=("interpreter", "c"))
 
 
 def test_an_axis_of_one_element_is_no_lane_and_no_row():
@@ -443,9 +450,59 @@ def test_threads_share_the_columns_or_the_rows():
 
 
 def test_at_most_24_and_the_first_choices_among_them():
-    found = generate_sketches(mt.lower(W.layer_norm(64, 64)), TARGET)
+    rules = [*DEFAULT_RULES[:-1], *CPU]
+    found = generate_sketches(mt.lower(attention(n=32, d=64)), TARGET, rules=rules)
     assert len(found) == 24
-    assert "scale, squares, mean, row_sum computed for each row" in found[0].explain()
+    assert "S for a few rows" in found[0].explain()
+
+
+@pytest.mark.parametrize("make", [W.row_sum, column_sums, W.layer_norm, W.softmax])
+def test_sums_along_rows_and_columns_have_partial_results_of_their_own(make):
+    found = generate_sketches(mt.lower(make(64, 64)), TARGET)
+    assert "rfactor" not in {step.rule for sketch in found for step in sketch.history}
+    assert any("in lanes" in sketch.explain() or "chain" in sketch.explain() for sketch in found)
+
+
+def test_what_is_computed_once_is_written_row_by_row():
+    a, b = mt.placeholder((64,), name="a"), mt.placeholder((96,), name="b")
+    (sketch,) = generate_sketches(mt.lower([a, b, mt.compute((64, 96), lambda i, j: a[i] * b[j])]))
+    assert sketch.steps == ()
+
+
+def short_sum(shape, combine, over=(1, 2)):
+    X = mt.placeholder(shape, name="X")
+    axes = [mt.reduce_axis(shape[n], name=f"r{n}") for n in over]
+
+    def value(*kept):
+        own = [n for n in range(len(shape)) if n not in over]
+        places = dict(zip([*over, *own], [*axes, *kept], strict=True))
+        return combine(X[tuple(places[n] for n in range(len(shape)))], axis=axes)
+
+    return mt.lower(
+        [X, mt.compute([n for m, n in enumerate(shape) if m not in over], value, name="Y")]
+    )
+
+
+@pytest.mark.parametrize("combine", [mt.sum, mt.max])
+@pytest.mark.parametrize("pixels", [(7, 7), (14, 14), (5, 20), (30, 3), (6, 13)])
+def test_rows_of_a_small_image_are_lanes(pixels, combine):
+    program = short_sum((34, *pixels), combine)
+    (ours, *_) = generate_sketches(program, TARGET)
+    assert "partial results in lanes" in ours.explain()
+    for seed in range(3):
+        assert_equivalent(program, ours.apply(seed=seed), targets=("interpreter", "c"))
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 32), (64, 3, 24)])
+def test_columns_over_two_axes_have_parts_of_the_first(shape):
+    program = short_sum(shape, mt.sum, over=(0, 1))
+    parts = [s for s in generate_sketches(program, TARGET) if "rows in parts" in s.explain()]
+    assert parts
+    for seed in range(3):
+        schedule = parts[0].apply(seed=seed)
+        around, *_ = schedule.get_loops("Y_rf")
+        schedule.parallel(around)  # the parts are the outermost loop
+        assert_equivalent(program, schedule, targets=("interpreter", "c"))
 
 
 def test_the_type_decides_how_many_lanes():
