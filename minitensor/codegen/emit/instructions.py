@@ -7,7 +7,9 @@ it has unrolled it and prefers vectors of that length, else one lane at a time. 
 exp: one instruction in the place of nine. `first`: a blend by a constant. `held`: none,
 but GCC cannot take the vector from memory again. `load_part` and
 `store_part`: elements one by one otherwise (and on processors without masks in registers, for which
-a masked store is slow). The results are the same.
+a masked store is slow). GCC must not see that a part is half of a vector: it would store that half
+by vextractf32x8, which faults where lanes that are masked off lie in a page of their own. The
+results are the same.
 """
 
 from __future__ import annotations
@@ -87,9 +89,11 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
             if size == 512
             else (_AVX, f"__builtin_ia32_maskload{kind}{short}((const {{1}} *){{0}}, {{2}})")
         )
+        store = f"__builtin_ia32_storeu{kind}{size}_mask({{0}}, {{1}}, {{2}})"
         table["store_part", dtype, count] = (
-            _AVX512 if size == 512 else _AVX512VL,
-            f"__builtin_ia32_storeu{kind}{size}_mask({{0}}, {{1}}, {{2}})",
+            (_AVX512, store)
+            if size == 512
+            else (_AVX512VL, f'({{{{ __asm__("" : "+v"({{1}})); {store}; }}}})')
         )
     return table
 

@@ -20,6 +20,7 @@ from minitensor.sanitize import (
     run_guarded,
 )
 from minitensor.sanitize.run import run_apart
+from minitensor.testing import assert_equivalent
 from tests.run.sanitize.texts import run, text
 
 SHAPES = [(), (0,), (3, 0, 2), (1,), (7, 5), (mmap.PAGESIZE,), (3000, 3)]
@@ -258,3 +259,14 @@ def test_wrong_arguments():
         check_memory(scheduled(), np.ones((8, 8), np.float32))
     with pytest.raises(mt.ArgumentError, match="expected a positive number of seconds"):
         check_memory(scheduled(), np.ones((8, 1024), np.float32), time_limit=0)
+
+
+@pytest.mark.parametrize(("dtype", "columns"), [("float32", 23), ("float32", 19), ("float64", 11)])
+def test_the_rest_of_a_row_of_equal_numbers_ends_where_its_array_does(dtype, columns):
+    """GCC stored it as half of a vector, by an instruction that faults for lanes without a bit."""
+    A = mt.placeholder((1,), dtype, name="A")
+    program = mt.lower([A, mt.compute((2, columns), lambda i, j: A[i // 2], name="C")])
+    s = mt.Schedule(program)
+    s.unroll("i")
+    s.vectorize("j")
+    assert_equivalent(program, s, targets=("interpreter", "c"))
