@@ -9,6 +9,11 @@ So are loops around and over the lanes of a vector where the padding of an image
     before  for x in vectorize(58): P[x] = if_then_else(1 <= x and x < 57, D[x - 1], 0.0)
     after   P[0] = 0.0;  for x in vectorize(56): P[x + 1] = D[x];  P[57] = 0.0
 
+and around the place where an index of a lane wraps:
+
+    before  for x in vectorize(64): C[x] = A[(x + 3) % 64]
+    after   for x in vectorize(61): C[x] = A[x + 3];  for x in vectorize(3): C[x + 61] = A[x]
+
 Iterations that do nothing, since a guard around all of a loop's body never holds in them, go.
 
 A parallel or bound loop is not cut, which would cost a second fork: its body gets two versions
@@ -294,15 +299,31 @@ def _guards(
                 yield from _guards(otherwise, ranges, lanes)
         case ir.Store(value=value) if lanes:
             for node in ir.walk(value):
-                if isinstance(node, ir.Select) and node.lazy:
-                    for form, around in _forms(node.condition, ranges):
-                        if form.mentions_any(lanes):
-                            yield form, around
+                test = node.condition if isinstance(node, ir.Select) and node.lazy else ir.TRUE
+                for form, around in (*_forms(test, ranges), *_unwrapped(node, ranges)):
+                    if form.mentions_any(lanes):
+                        yield form, around
         case ir.Seq(stmts):
             for child in stmts:
                 yield from _guards(child, ranges, lanes)
         case ir.Alloc(body=body):
             yield from _guards(body, ranges, lanes, inside)
+
+
+def _unwrapped(
+    node: ir.Node, ranges: dict[str, arith.Interval]
+) -> Iterator[tuple[arith.Linear, dict[str, arith.Interval]]]:
+    """The form that is >= 0 before an index `x % c` wraps, if it does so once."""
+    if not isinstance(node, ir.Binary) or node.op != "%" or not isinstance(node.b, ir.Const):
+        return
+    size, form = node.b.value, arith.linear_of(node.a)
+    if node.dtype.scalar != ir.INDEX or not isinstance(size, int) or size < 1:
+        return
+    values = form.interval(ranges)
+    if not math.isinf(values.lo) and not math.isinf(values.hi):
+        first, last = int(values.lo) // size, int(values.hi) // size
+        if last == first + 1:
+            yield form.times(-1).shifted(last * size - 1), ranges
 
 
 def _is_seldom(condition: ir.Expr, then: ir.Stmt, inside: Sequence[ir.For]) -> bool:

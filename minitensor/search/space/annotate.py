@@ -30,10 +30,12 @@ from minitensor import ir
 from minitensor.arith import Integers, Num, linear_of
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
-from minitensor.search.sketch.blocks import accepts, fused
+from minitensor.search.sketch.blocks import accepts, elementwise_store, fused
 
 VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
+PERIOD: Final = 8
+"""The fewest elements that are worth a vector, of those after which operands repeat."""
 SQUARE: Final = 4
 """The fewest rows of a square that is transposed in registers (see `codegen.emit.transposes`)."""
 
@@ -199,12 +201,39 @@ class Annotatable:
 
 
 def cut_long_loops(schedule: Schedule) -> None:
-    """Cut what is a single long loop in two: one part for threads, one for a vector."""
+    """Cut what is a single long loop in two: one part for threads, one for a vector. The innermost
+    loop of elements whose operands repeat along it is cut into these: one part is a vector's.
+    """
+    for name, block in schedule.program.blocks.items():
+        period = _period(block, ir.paths(schedule.program)[name])
+        if period:
+            schedule.split(schedule.get_loops(name)[-1], [None, period])
     for nest in ir.nests(schedule.program):
         if not isinstance(nest, ir.For) or not isinstance(nest.body, ir.Block):
             continue
         if nest.extent > VECTOR and _vector(schedule, nest.body, (nest,)):
             schedule.split(nest.var, [None, VECTOR])
+
+
+def _period(block: ir.Block, path: Sequence[ir.For]) -> int:
+    """The number of iterations of the innermost loop after which what is read begins anew, or goes
+    on at another place, as in A[j % 32] and A[j // 32]; 0 if that is not so, or too few.
+    """
+    axis = block.iters[-1] if block.iters else None
+    if axis is None or elementwise_store(block) is None or not path:
+        return 0
+    whole = axis.binding == ir.Var(path[-1].var) and path[-1].extent == axis.extent
+    sizes = set()
+    for node in ir.walk(block.body) if whole and path[-1].kind is ir.LoopKind.SERIAL else ():
+        match node:
+            case ir.Binary("//" | "%", digits, ir.Const(int(size))):
+                form = linear_of(digits)
+                rest = form.minus(linear_of(ir.Var(axis.var)))
+                if form.coefficient(axis.var) == 1 and rest.divisor % size == 0:
+                    sizes.add(size)
+    least = min(sizes, default=0)
+    fits = PERIOD <= least < axis.extent and axis.extent % least == 0
+    return least if fits and all(size % least == 0 for size in sizes) else 0
 
 
 def _own(path: Sequence[ir.For]) -> tuple[ir.For, ...]:

@@ -9,6 +9,7 @@ from minitensor.ir import LoopKind, loop_sites, loops_of
 from minitensor.ir.program import survey_all
 from minitensor.search.sketch import generate_sketches
 from minitensor.search.tasks import first
+from minitensor.testing import assert_equivalent
 
 TARGET = Target("c", num_cores=2, vector_bits=256)
 
@@ -259,3 +260,30 @@ def test_conditions_of_a_guarded_sum_weigh_as_those_of_any_other():
     s = mt.schedule_for(program, mt.Target("c", num_cores=2, vector_bits=512))
     assert [x.arguments["loop"] for x in s.trace.steps if x.primitive == "skip_padding"] == ["y"]
     assert "pad" in s.get_blocks()
+
+
+@pytest.mark.parametrize(
+    ("element", "shape"),
+    [
+        (lambda A, i, j: A[i, j % 24], (30, 24)),
+        (lambda A, i, j: A[i, j // 24], (30, 10)),
+        (lambda A, i, j: A[i // 3, j // 24] * A[i % 3, j % 24], (10, 24)),
+        (lambda A, i, j: A[i, j // 48] + A[i, j % 24], (30, 24)),
+    ],
+)
+def test_what_repeats_along_a_row_is_a_loop_of_its_own(element, shape):
+    A = mt.placeholder(shape, name="A")
+    program = mt.lower([A, mt.compute((30, 240), lambda i, j: element(A, i, j), name="B")])
+    schedule = mt.schedule_for(program, TARGET)
+    *_, inner = schedule.get_loops("B")
+    assert loop_sites(schedule.program)[inner].loop.extent == 24
+    assert loop_sites(schedule.program)[inner].loop.kind is LoopKind.VECTORIZE
+    assert_equivalent(program, schedule, targets=("interpreter", "c"))
+
+
+@pytest.mark.parametrize("element", [lambda A, j: A[j % 4], lambda A, j: A[(j + 5) % 24]])
+def test_what_repeats_too_soon_or_in_between_is_not(element):
+    A = mt.placeholder((240,), name="A")
+    program = mt.lower([A, mt.compute((7, 240), lambda i, j: element(A, j) + i, name="B")])
+    *_, inner = mt.schedule_for(program, TARGET).get_loops("B")
+    assert loop_sites(mt.schedule_for(program, TARGET).program)[inner].loop.extent == 240

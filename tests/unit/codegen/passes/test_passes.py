@@ -316,6 +316,26 @@ def test_a_fused_loop_keeps_its_iterations():
     assert "parallel(96)" in body(s.program, "partition_loops")
 
 
+@pytest.mark.parametrize("shift", [1, 20, 63])
+def test_lanes_are_cut_where_an_index_wraps(shift):
+    A = mt.placeholder((4, 64), name="A")
+    rolled = mt.compute((4, 64), lambda i, j: A[(i + 3) % 4, (j + shift) % 64], name="B")
+    program = mt.lower([A, rolled])
+    s = mt.Schedule(program)
+    s.vectorize("j")
+    text = body(s.program, "partition_loops")
+    assert f"vectorize({64 - shift})" in text or shift == 63
+    assert "%64" not in text and "(i + 3)%4" in text
+    assert_equivalent(program, s, targets=("interpreter", "passes", "c"))
+
+
+def test_lanes_of_which_indices_wrap_more_than_once_are_left():
+    A = mt.placeholder((8,), name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((64,), lambda j: A[j % 8], name="B")]))
+    s.vectorize("j")
+    assert "j%8" in body(s.program, "partition_loops")
+
+
 def test_nested_non_dividing_splits():
     s = vector_add(61)
     s.split("i", [None, 3, 7])
