@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from minitensor import ir
@@ -28,6 +28,8 @@ LARGEST_TEXT: Final = 4 << 20
 """The most characters of JSON that are read."""
 DEEPEST_LIST: Final = 3
 """The greatest depth of lists in an argument."""
+_LATER: Final[Mapping[str, Mapping[str, Any]]] = {"cache_read": {"place": None}}
+"""Arguments that primitives of earlier versions had not: they are not written where they are so."""
 
 
 def to_json(steps: Sequence[Step], version: int) -> str:
@@ -35,7 +37,11 @@ def to_json(steps: Sequence[Step], version: int) -> str:
     data = [
         {
             "primitive": step.primitive,
-            "arguments": {name: _encode(v) for name, v in step.arguments.items()},
+            "arguments": {
+                name: _encode(value)
+                for name, value in step.arguments.items()
+                if (name, value) not in _LATER.get(step.primitive, {}).items()
+            },
             "result": _encode(step.result),
         }
         for step in steps
@@ -255,6 +261,7 @@ def _read_step(number: int, data: Any) -> Step:
             )
         case {"primitive": str() as name, "arguments": dict() as arguments}:
             known = DECLARED[name].signature.parameters
+            arguments = {**_LATER.get(name, {}), **arguments}
             if set(arguments) == set(known):
                 decoded = {n: _decode(arguments[n], number) for n in known}
                 return Step(name, decoded, _result(data.get("result"), number))

@@ -25,7 +25,7 @@ RELAXED = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 REFUSED = (
-    "is parallel, which a kernel has not",
+    "which a kernel has not",
     "are a chain at its top",
     "is in shared memory, which lives in one block",
     "threads a block, the most that its nests have along each index",

@@ -31,6 +31,15 @@ def test_every_record_of_a_log_replays():
         assert calls(replayed) == calls(given)
 
 
+def test_an_argument_that_earlier_versions_had_not_is_written_only_where_it_is_given():
+    s = mt.Schedule(PROGRAM)
+    s.cache_read("C", "B", "local")
+    assert '"place"' not in s.trace.to_json()
+    s.cache_read("C", "A", "local", place=0)
+    assert '"place": 0' in s.trace.to_json()
+    assert calls(mt.Trace.from_json(s.trace.to_json())) == calls(s.trace)
+
+
 def calls(trace):
     return [(step.primitive, step.arguments) for step in trace.steps]
 
