@@ -7,7 +7,8 @@
 
 A value is widened only where it depends on the lane. Accesses at a constant stride become loads and
 stores of a vector (the emitter sees whether the elements are neighbours); other reads are collected
-lane by lane (`Lanes`). A statement that cannot be widened (a condition that differs from lane to
+lane by lane (`Lanes`). Of an if_then_else whose lanes choose differently both sides are computed
+where that does no harm. A statement that cannot be widened (a condition that differs from lane to
 lane, a store to places without a pattern) becomes a scalar loop over its lanes, which is the same
 because iterations of a vectorized loop are independent. Loops inside the loop are kept:
 their bodies are widened.
@@ -16,10 +17,12 @@ their bodies are widened.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from minitensor import ir
 from minitensor.arith import Interval, Simplifier, extent_range
+from minitensor.codegen.passes.safe_values import is_safe, written_whole
 from minitensor.codegen.remarks import became, is_recording, missed
 from minitensor.codegen.target import Target
 
@@ -31,34 +34,62 @@ FEWEST: Final = 3
 """The least lanes of a vector that are worth one: two are as fast as scalars."""
 PARTIAL: Final = ("float32", "float64", "bool")
 """The types of elements that may be in the first lanes of a vector."""
+NARROW: Final = ir.DType.of("int32")
+COMPARED: Final = ("<", "<=", "==", "!=")
 LANE: Final = "lane"
 LAZY: Final = "select, where both of its sides are safe to compute, does not"
 
 
 def vectorize_loops(program: ir.Program, target: Target) -> ir.Program:
     """The program with its vectorized loops in vectors of the target's width."""
-    names = frozenset(loop.var for loop in ir.loops_of(program.body))
-    return program.replace(body=_statement(program.body, {}, target.vector_bits or 0, names))
+    made = [s.buffer for s in ir.stmts_of(program.body) if isinstance(s, ir.Alloc)]
+    written = {s.buffer for s in ir.stmts_of(program.body) if isinstance(s, ir.Store)}
+    around = _Around(
+        {},
+        frozenset(loop.var for loop in ir.loops_of(program.body)),
+        {b.name: b.shape for b in (*program.params, *made)},
+        frozenset(b.name for b in program.params if b.name not in written),
+    )
+    return program.replace(body=_statement(program.body, around, target.vector_bits or 0))
 
 
-def _statement(
-    stmt: ir.Stmt, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]
-) -> ir.Stmt:
-    if isinstance(stmt, ir.For):
-        if stmt.kind is ir.LoopKind.VECTORIZE:
-            return _pieces(stmt, ranges, bits, names)
-        ranges = {**ranges, stmt.var: extent_range(stmt.extent)}
-    return ir.map_stmts(stmt, lambda child: _statement(child, ranges, bits, names))
+@dataclass(frozen=True)
+class _Around:
+    """The surroundings of a statement.
 
-
-def _pieces(
-    loop: ir.For, ranges: Mapping[str, Interval], bits: int, names: frozenset[str]
-) -> ir.Stmt:
-    """The loop as whole vectors, then narrower ones, then single iterations.
-
-    names  of all loops of the program
+    ranges  of the loops around it
+    names   of all loops of the program
+    shapes  of the buffers
+    whole   those of which all elements have been written
     """
-    lane = ir.fresh_name(f"{loop.var}_{LANE}", set(), names)
+
+    ranges: Mapping[str, Interval]
+    names: frozenset[str]
+    shapes: Mapping[str, tuple[int, ...]]
+    whole: frozenset[str]
+
+
+def _statement(stmt: ir.Stmt, around: _Around, bits: int) -> ir.Stmt:
+    match stmt:
+        case ir.For(var, extent, kind=kind):
+            if kind is ir.LoopKind.VECTORIZE:
+                return _pieces(stmt, around, bits)
+            around = replace(around, ranges={**around.ranges, var: extent_range(extent)})
+        case ir.Alloc(buffer):
+            around = replace(around, whole=around.whole - {buffer.name})
+        case ir.Seq(stmts):
+            parts = []
+            for child in stmts:
+                parts.append(_statement(child, around, bits))
+                more = frozenset(written_whole(child, around.shapes))
+                around = replace(around, whole=around.whole | more)
+            return ir.sequence(*parts)
+    return ir.map_stmts(stmt, lambda child: _statement(child, around, bits))
+
+
+def _pieces(loop: ir.For, around: _Around, bits: int) -> ir.Stmt:
+    """The loop as whole vectors, then narrower ones, then single iterations."""
+    lane = ir.fresh_name(f"{loop.var}_{LANE}", set(), around.names)
     width = _widest_element(loop.body)
     done, result = 0, []
     pieces: list[tuple[int, int]] = []
@@ -66,11 +97,11 @@ def _pieces(
     while lanes >= 2 and done < loop.extent:
         count = (loop.extent - done) // lanes
         if count:
-            result.append(_vectors(loop, lane, done, count, lanes, ranges))
+            result.append(_vectors(loop, lane, done, count, lanes, around))
             pieces.append((count, lanes))
             done += count * lanes
         rest = loop.extent - done
-        if lanes // 2 < rest and (part := _part(loop, lane, done, rest, ranges)) is not None:
+        if lanes // 2 < rest and (part := _part(loop, lane, done, rest, around)) is not None:
             result.append(part)
             pieces.append((1, rest))
             done = loop.extent
@@ -87,15 +118,13 @@ def _pieces(
     return ir.sequence(*result)
 
 
-def _part(
-    loop: ir.For, lane: str, start: int, lanes: int, ranges: Mapping[str, Interval]
-) -> ir.Stmt | None:
+def _part(loop: ir.For, lane: str, start: int, lanes: int, around: _Around) -> ir.Stmt | None:
     """The iterations from `start` on as the first `lanes` of a vector; None where what the others
     hold could do harm, or where lanes are treated one by one.
     """
     if lanes < FEWEST:
         return None
-    part = _vectors(loop, lane, start, 1, lanes, ranges)
+    part = _vectors(loop, lane, start, 1, lanes, around)
     return part if all(_has_partial_form(node, lane) for node in ir.walk(part)) else None
 
 
@@ -156,7 +185,7 @@ def _scalars(loop: ir.For, start: int, count: int, kind: ir.LoopKind) -> ir.Stmt
 
 
 def _vectors(
-    loop: ir.For, lane: str, start: int, count: int, lanes: int, ranges: Mapping[str, Interval]
+    loop: ir.For, lane: str, start: int, count: int, lanes: int, around: _Around
 ) -> ir.Stmt:
     """`count` vectors of `lanes` iterations each, from iteration `start` on.
 
@@ -164,9 +193,9 @@ def _vectors(
     """
     body = ir.substitute(loop.body, {loop.var: ir.Var(lane)})
     if count == 1:
-        return _Widener(loop.var, lane, ir.Const(start), lanes, ranges).statement(body)
+        return _Widener(loop.var, lane, ir.Const(start), lanes, around).statement(body)
     base = ir.Var(loop.var) * lanes + start if start else ir.Var(loop.var) * lanes
-    inner = {**ranges, loop.var: extent_range(count)}
+    inner = replace(around, ranges={**around.ranges, loop.var: extent_range(count)})
     widener = _Widener(loop.var, lane, base, lanes, inner)
     kind = ir.LoopKind.UNROLL if count <= FEW else ir.LoopKind.SERIAL
     return ir.For(loop.var, count, widener.statement(body), kind)
@@ -182,11 +211,10 @@ class _Widener:
     loop  its name; the body has `var` for its variable
     """
 
-    def __init__(
-        self, loop: str, var: str, base: ir.Expr, lanes: int, ranges: Mapping[str, Interval]
-    ) -> None:
+    def __init__(self, loop: str, var: str, base: ir.Expr, lanes: int, around: _Around) -> None:
         self.loop, self.var, self.base, self.lanes = loop, var, base, lanes
-        self.ranges = {**ranges, var: Interval(0, (1 << 40))}
+        self.around = around
+        self.ranges = {**around.ranges, var: Interval(0, (1 << 40))}
         self.wide: set[str] = set()
         """Buffers private to an iteration, which now hold a vector in each element."""
 
@@ -275,7 +303,8 @@ class _Widener:
             case ir.Unary(op, a):
                 return ir.Unary(op, self.expr(a))
             case ir.Binary(op, a, b):
-                x, y = self.alike(self.expr(a), self.expr(b))
+                places = self.compared(op, a, b) if a.dtype == ir.INDEX else None
+                x, y = places or self.alike(self.expr(a), self.expr(b))
                 return ir.Binary(op, x, y)
             case ir.Select():
                 return self.select(expr)
@@ -286,6 +315,25 @@ class _Widener:
                 values = self.alike(*[self.expr(a) for a in args])
                 return ir.Call(function, values, dtype.with_lanes(values[0].dtype.lanes))
         raise _CannotWidenError(f"{type(expr).__name__} has no vector form")
+
+    def compared(self, op: str, a: ir.Expr, b: ir.Expr) -> tuple[ir.Expr, ir.Expr] | None:
+        """Two numbers of 32 bits that compare as indices do, one the same in all lanes, the other
+        a number for each that is known to a compiler; None where they may not fit.
+        """
+        if op not in COMPARED or not (ir.mentions(a, self.var) or ir.mentions(b, self.var)):
+            return None
+        simplifier = Simplifier(self.ranges)
+        form = simplifier.linear(b).minus(simplifier.linear(a))
+        step = form.coefficient(self.var)
+        rest = form.part(lambda atom, _: atom != ir.Var(self.var)).shifted(form.constant)
+        if not step or rest.mentions_any([self.var]):
+            return None
+        rest = rest.plus(simplifier.linear(self.base), step)
+        values, most = rest.interval(self.ranges), 1 << 31
+        if self.reads_wide(rest.expr()) or not -most < values.lo <= values.hi < most:
+            return None
+        lanes = ir.Ramp(ir.Const(0, NARROW), -int(step), self.lanes)
+        return lanes, ir.Broadcast(ir.Cast(NARROW, rest.expr()), self.lanes)
 
     def alike(self, *exprs: ir.Expr) -> tuple[ir.Expr, ...]:
         """The expressions, all scalar or all vectors."""
@@ -332,14 +380,28 @@ class _Widener:
     def select(self, expr: ir.Select) -> ir.Expr:
         condition = self.expr(expr.condition)
         lazy = expr.lazy and any(isinstance(n, (ir.Load, ir.Call)) for n in ir.walk(expr))
-        if condition.dtype.lanes > 1 and lazy:
-            text = "an if_then_else whose condition differs from lane to lane goes lane by lane"
-            self.record(text, LAZY)
-            return self.lanes_of(expr)
+        if condition.dtype.lanes > 1 and lazy and not (self.safe(expr.a) and self.safe(expr.b)):
+            return self.chosen_by_lane(expr)
         a, b = self.alike(self.expr(expr.a), self.expr(expr.b))
-        if condition.dtype.lanes > 1:
-            return ir.Select(condition, self.vector(a), self.vector(b))
-        return ir.Select(condition, a, b, expr.lazy)
+        if condition.dtype.lanes == 1:
+            return ir.Select(condition, a, b, expr.lazy)
+        if lazy and any(
+            isinstance(n, ir.Lanes) for side in (condition, a, b) for n in ir.walk(side)
+        ):
+            return self.chosen_by_lane(expr)
+        return ir.Select(condition, self.vector(a), self.vector(b))
+
+    def chosen_by_lane(self, expr: ir.Select) -> ir.Expr:
+        """A choice of which each lane computes one side."""
+        text = "an if_then_else whose condition differs from lane to lane goes lane by lane"
+        self.record(text, LAZY)
+        return self.lanes_of(expr)
+
+    def safe(self, expr: ir.Expr) -> bool:
+        """Tell whether it may be computed in all lanes, also where another side is chosen."""
+        here = ir.substitute(expr, {self.var: _sum(self.base, ir.Var(self.var))})
+        ranges = {**self.ranges, self.var: Interval(0, self.lanes - 1)}
+        return is_safe(here, ranges, self.around.shapes, self.around.whole - self.wide)
 
 
 def _is_regular(indices: tuple[ir.Expr, ...]) -> bool:

@@ -159,6 +159,8 @@ def test_access_that_depends_on_data():
 
 def test_condition_of_a_value():
     s = vectorized(lambda A, i: mt.if_then_else(A[i] > 0.0, mt.log(A[i]), 0.0), 32)
+    assert not kinds(s), "both sides can be computed"
+    s = vectorized(lambda A, i: mt.if_then_else(A[i] > 0.0, A[i - 1], 0.0), 32)
     assert ("lanes", "i0") in kinds(s)
     assert any("if_then_else whose condition differs" in text for *_, text in remarks(s))
 
