@@ -300,3 +300,32 @@ def test_parameters_out_of_range(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=name):
         Evolution(**wrong)
+
+
+def test_forms_that_were_tried_are_not_looked_for_again():
+    """A population knows the places of blocks of what was tried, and draws one for the others."""
+    space = Space.of(mt.lower(workloads.softmax(64, 64)), TARGET)
+    begun = [space.draw(random.Random(seed), sketch) for seed, sketch in enumerate((0, 1, 1))]
+    settings = Evolution(forms=0)
+    population = Population(space, settings, random.Random(1), begun)
+    assert set(population.known) == set(range(len(space.sketches)))
+    for candidate in begun:
+        assert candidate.locations in population.known[candidate.sketch]
+    forms = {n: len(places) for n, places in population.known.items()}
+    assert forms[0] == 1 and forms[1] == len({c.locations for c in begun[1:]})
+    assert set(forms.values()) <= {1, 2}
+
+
+def test_a_small_round_looks_into_few_forms():
+    space = Space.of(mt.lower(workloads.softmax(64, 64)), TARGET)
+    seen = []
+
+    class Counted(Evolution):
+        def consult(self, population, round):
+            seen.append(population.settings.forms)
+            super().consult(population, round)
+
+    for count in (4, 64):
+        now = Round(space, [], lambda batch: np.zeros(len(batch)), random.Random(0), count)
+        Counted().propose(now)
+    assert seen == [4, 16]
