@@ -10,7 +10,8 @@ for z.0, y.0, x.0, f.0:         S    in parts
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,9 @@ from minitensor.schedule import Schedule
 from minitensor.search.sketch.blocks import Pair, loops_by_axis, reduce_iters, spatial_iters
 from minitensor.search.sketch.rule import State
 
+SHARE: Final = 1 / 16
+"""The part of all products that is saved, at least, where the reductions are put in another order
+for it."""
 LEAST: Final = 32
 """Products that are saved for each weight, at least, where weights are looked through in each call
 for what is not finite: reading one from memory takes that long."""
@@ -29,11 +33,15 @@ INSIDE: Final = 48
 condition in the midst of a tile costs more than it saves."""
 
 
-def skip_borders(schedule: Schedule, state: State, pair: Pair, channels: str) -> None:
+def skip_borders(schedule: Schedule, state: State, pair: Pair, channels: str) -> list[ir.Iter]:
     """Leave out what lies in the padding along the axes that are not in a tile, if it is enough.
 
     channels  the reduction that is the innermost; "" for the last one
+
+    Returns the reductions in their order, outermost first: where much is left out, those that tell
+    what is outside come first.
     """
+    ordered = sorted(reduce_iters(state.block), key=lambda i: i.var == channels)
     for axis in spatial_iters(state.block):
         if axis.extent > 1 and axis.var not in (pair.rows.var, pair.lanes.var):
             tried = schedule.copy()
@@ -43,19 +51,20 @@ def skip_borders(schedule: Schedule, state: State, pair: Pair, channels: str) ->
             except ScheduleError:
                 continue
             old, new = (s.program.blocks[state.name] for s in (schedule, tried))
-            inside = _iterations_inside(old, new, channels)
+            condition, order = _condition(old, new), ordered
+            if _share_outside(condition, new) >= SHARE:
+                order = sorted(ordered, key=lambda i: not ir.mentions(condition, i.var))
+            inside = _iterations_inside(condition, order)
             if inside >= INSIDE and _saves_enough(schedule.program, tried.program, state.name):
                 schedule.skip_padding(state.name, loop)
+                ordered = order
+    return ordered
 
 
-def _iterations_inside(before: ir.Block, after: ir.Block, channels: str) -> int:
-    """The iterations of reductions inside of all those on which the new condition depends."""
-    condition, count = _condition(before, after), 1
-    for axis in sorted(reduce_iters(after), key=lambda i: i.var == channels)[::-1]:
-        if ir.mentions(condition, axis.var):
-            break
-        count *= axis.extent
-    return count
+def _iterations_inside(condition: ir.Expr, ordered: Sequence[ir.Iter]) -> int:
+    """The iterations of reductions inside of all those on which a condition depends."""
+    inside = takewhile(lambda axis: not ir.mentions(condition, axis.var), reversed(ordered))
+    return math.prod(axis.extent for axis in inside)
 
 
 def _condition(before: ir.Block, after: ir.Block) -> ir.Expr:
@@ -76,17 +85,17 @@ def _saves_enough(before: ir.Program, after: ir.Program, name: str) -> bool:
     axis = math.prod(
         i.extent for i in spatial_iters(block) if i.var in weights and _guards(block, i)
     )
-    return places * axis * _share_outside(before.blocks[name], block) >= LEAST
+    share = _share_outside(_condition(before.blocks[name], block), block)
+    return places * axis * share >= LEAST
 
 
 def _guards(block: ir.Block, axis: ir.Iter) -> bool:
     return isinstance(block.body, ir.If) and ir.mentions(block.body.condition, axis.var)
 
 
-def _share_outside(before: ir.Block, after: ir.Block) -> float:
-    """The share of a block's products that the conditions which it has now leave out."""
-    condition = _condition(before, after)
-    used = [i for i in after.iters if ir.mentions(condition, i.var)]
+def _share_outside(condition: ir.Expr, block: ir.Block) -> float:
+    """The share of a block's products that a condition leaves out."""
+    used = [i for i in block.iters if ir.mentions(condition, i.var)]
     places = np.meshgrid(*(np.arange(i.extent) for i in used), indexing="ij")
     inside = ir.value_by_numpy(condition, {i.var: at for i, at in zip(used, places)})
     return 1.0 - float(np.mean(inside))

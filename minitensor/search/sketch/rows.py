@@ -122,11 +122,11 @@ def _sum_short_rows(schedule: Schedule, block: str, lanes: int) -> None:
 
 
 def _filled(extent: int, lanes: int) -> int:
-    """The lanes of the largest vectors, up to so many, of which a row leaves less than half of the
-    last one empty.
+    """The lanes of the largest vectors, up to so many, of which a row fills half of the last one at
+    least.
     """
     sizes = [lanes >> n for n in range(lanes.bit_length()) if lanes >> n >= min(FEWEST, lanes)]
-    whole = (size for size in sizes if extent % size == 0 or 2 * (extent % size) > size)
+    whole = (size for size in sizes if extent % size == 0 or 2 * (extent % size) >= size)
     return next(whole, lanes)
 
 

@@ -167,8 +167,9 @@ def tile(
     at, last = written_place(block, pair.lanes), len(spatial_iters(block)) - 1
     if consumer is None and at != last:
         consumer = schedule.cache_write(name, "local")
+    ordered = [*reduce_iters(block)]
     if not in_parts:
-        skip_borders(schedule, state, pair, packing.channels)
+        ordered = skip_borders(schedule, state, pair, packing.channels)
     loops = loops_by_axis(schedule, name)
     strips, rest, left = _strips(
         schedule, state, pair, loops, usual_parts(state, pair, packing, cores)
@@ -186,7 +187,6 @@ def tile(
     blocks = factors.part(schedule, counts, min(left, large))
     i_0, i_1, i_2 = schedule.split(loops[pair.rows.var], [blocks, None, height])
     j_0, *j = lane_loops(schedule, state, loops[pair.lanes.var], pair.lanes, packing, few)
-    ordered = sorted(reduce_iters(block), key=lambda i: i.var == packing.channels)
     reduced = [loops[i.var] for i in ordered]
     parts = [_cut(schedule, state, reduced)] if in_parts else []
     schedule.reorder(*strips, i_0, j_0, *parts, *rest, i_1, *reduced, i_2, *j)
