@@ -45,6 +45,14 @@ def images_net():
     return mt.graph.trace(layers, x=((1, 8, 4, 4), "float32"), w=w)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A network of images, tuned as it is written: its result and its log."""
+    log = tmp_path_factory.mktemp("images") / "log.jsonl"
+    plain = images_net().lay_out("NCHW")
+    return mt.tune(plain, trials=8, log=log, settings=QUICK, progress=False), log
+
+
 def test_layouts_are_chosen_by_measuring_and_found_again(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(network, "HOPELESS", 1e9)
     net, log = images_net(), tmp_path / "log.jsonl"
@@ -64,7 +72,7 @@ def test_layouts_are_chosen_by_measuring_and_found_again(tmp_path, caplog, monke
     np.testing.assert_allclose(model(x), expected, rtol=1e-5)
 
 
-def test_layouts_are_priced_once_for_a_log(tmp_path, monkeypatch):
+def test_layouts_are_priced_once_for_a_log(tmp_path, monkeypatch, written):
     net, log = images_net(), tmp_path / "log.jsonl"
     mt.tune(net.lay_out("NHWC"), trials=8, log=log, settings=QUICK, progress=False)
     priced = []
@@ -77,20 +85,18 @@ def test_layouts_are_priced_once_for_a_log(tmp_path, monkeypatch):
     first, again = (mt.build(net, log=log).graph.layouts for _ in range(2))
     assert first == again and any(first.values())
     assert len(priced) == 1
-    mt.tune(net.lay_out("NCHW"), trials=8, log=log, settings=QUICK, progress=False)
+    with log.open("ab") as more:
+        more.write(written[1].read_bytes())
     mt.build(net, log=log)
     assert len(priced) == 2
 
 
-def test_a_layout_of_the_users_own_stays(tmp_path):
-    plain = images_net().lay_out("NCHW")
-    result = mt.tune(plain, trials=8, settings=QUICK, progress=False)
-    assert result.graph.layouts == {}
+def test_a_layout_of_the_users_own_stays(written):
+    assert written[0].graph.layouts == {}
 
 
-def test_layouts_that_no_log_has_measured_are_not_taken(tmp_path):
-    net, log = images_net(), tmp_path / "log.jsonl"
-    mt.tune(net.lay_out("NCHW"), trials=8, log=log, settings=QUICK, progress=False)
+def test_layouts_that_no_log_has_measured_are_not_taken(tmp_path, written):
+    net, log = images_net(), written[1]
     model = mt.build(net, log=log)
     assert model.graph.layouts == {}
     assert {task.origin for task in model.tasks} == {"the log"}

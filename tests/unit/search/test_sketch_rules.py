@@ -486,11 +486,11 @@ def short_sum(shape, combine, over=(1, 2)):
 @pytest.mark.parametrize("combine", [mt.sum, mt.max])
 @pytest.mark.parametrize("pixels", [(7, 7), (14, 14), (5, 20), (30, 3), (6, 13)])
 def test_rows_of_a_small_image_are_lanes(pixels, combine):
-    program = short_sum((34, *pixels), combine)
+    program = short_sum((18, *pixels), combine)
     (ours, *_) = generate_sketches(program, TARGET)
     assert "partial results in lanes" in ours.explain()
-    for seed in range(3):
-        assert_equivalent(program, ours.apply(seed=seed), targets=("interpreter", "c"))
+    for seed, targets in enumerate([("interpreter", "c"), ("interpreter",), ("interpreter",)]):
+        assert_equivalent(program, ours.apply(seed=seed), targets=targets)
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 32), (64, 3, 24)])
@@ -498,7 +498,7 @@ def test_columns_over_two_axes_have_parts_of_the_first(shape):
     program = short_sum(shape, mt.sum, over=(0, 1))
     parts = [s for s in generate_sketches(program, TARGET) if "rows in parts" in s.explain()]
     assert parts
-    for seed in range(3):
+    for seed in range(2):
         schedule = parts[0].apply(seed=seed)
         around, *_ = schedule.get_loops("Y_rf")
         schedule.parallel(around)  # the parts are the outermost loop
