@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from minitensor import ir
-from minitensor.arith import Ranges, Simplifier, linear_of
+from minitensor.arith import Ranges, Simplifier, facts_of, is_nonnegative, linear_of
 
 
 def is_safe(
-    expr: ir.Expr, ranges: Ranges, shapes: Mapping[str, Sequence[int]], whole: Collection[str]
+    expr: ir.Expr,
+    ranges: Ranges,
+    shapes: Mapping[str, Sequence[int]],
+    whole: Collection[str],
+    conditions: Sequence[ir.Expr] = (),
 ) -> bool:
     """Return whether an expression may be computed for all values of its variables: it reads inside
     of buffers that hold something everywhere, and divides no integers of data.
 
-    shapes  of the buffers
-    whole   those of which all elements were written
+    shapes      of the buffers
+    whole       those of which all elements were written
+    conditions  what holds where the expression stands; those on data do not count
     """
-    simplifier = Simplifier(ranges)
+    lasting = [one for one in conditions if not any(True for _ in ir.loads(one))]
+    simplifier, facts = Simplifier(ranges), facts_of(lasting, ranges)
     for node in ir.walk(expr):
         match node:
             case ir.Load(buffer, indices):
@@ -29,8 +35,9 @@ def is_safe(
                 if buffer not in whole or shape is None or len(shape) != len(indices):
                     return False
                 for index, size in zip(indices, shape):
-                    values = simplifier.linear(index).interval(ranges)
-                    if not 0 <= values.lo <= values.hi < size:
+                    form = simplifier.linear(index)
+                    below = form.times(-1).shifted(size - 1)
+                    if not all(is_nonnegative(f, ranges, facts) for f in (form, below)):
                         return False
             case ir.Binary("//" | "%", _, b):
                 if node.dtype.scalar != ir.INDEX or not isinstance(b, ir.Const):

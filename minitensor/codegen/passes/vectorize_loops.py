@@ -57,16 +57,18 @@ def vectorize_loops(program: ir.Program, target: Target) -> ir.Program:
 class _Around:
     """The surroundings of a statement.
 
-    ranges  of the loops around it
-    names   of all loops of the program
-    shapes  of the buffers
-    whole   those of which all elements have been written
+    ranges      of the loops around it
+    names       of all loops of the program
+    shapes      of the buffers
+    whole       those of which all elements have been written
+    conditions  what holds here
     """
 
     ranges: Mapping[str, Interval]
     names: frozenset[str]
     shapes: Mapping[str, tuple[int, ...]]
     whole: frozenset[str]
+    conditions: tuple[ir.Expr, ...] = ()
 
 
 def _statement(stmt: ir.Stmt, around: _Around, bits: int) -> ir.Stmt:
@@ -77,6 +79,10 @@ def _statement(stmt: ir.Stmt, around: _Around, bits: int) -> ir.Stmt:
             around = replace(around, ranges={**around.ranges, var: extent_range(extent)})
         case ir.Alloc(buffer):
             around = replace(around, whole=around.whole - {buffer.name})
+        case ir.If(condition, then, otherwise):
+            inside = replace(around, conditions=(*around.conditions, condition))
+            no = None if otherwise is None else _statement(otherwise, around, bits)
+            return ir.If(condition, _statement(then, inside, bits), no)
         case ir.Seq(stmts):
             parts = []
             for child in stmts:
@@ -215,6 +221,7 @@ class _Widener:
         self.loop, self.var, self.base, self.lanes = loop, var, base, lanes
         self.around = around
         self.ranges = {**around.ranges, var: Interval(0, (1 << 40))}
+        self.conditions = around.conditions
         self.wide: set[str] = set()
         """Buffers private to an iteration, which now hold a vector in each element."""
 
@@ -252,7 +259,10 @@ class _Widener:
                 if test.dtype.lanes > 1:
                     raise _CannotWidenError("its condition differs from lane to lane")
                 no = None if otherwise is None else self.statement(otherwise)
-                return ir.If(test, self.statement(then), no)
+                before, self.conditions = self.conditions, (*self.conditions, condition)
+                yes = self.statement(then)
+                self.conditions = before
+                return ir.If(test, yes, no)
             case ir.Alloc(buffer, body):
                 return self.allocation(buffer, body)
             case ir.Prefetch():
@@ -399,9 +409,10 @@ class _Widener:
 
     def safe(self, expr: ir.Expr) -> bool:
         """Tell whether it may be computed in all lanes, also where another side is chosen."""
-        here = ir.substitute(expr, {self.var: _sum(self.base, ir.Var(self.var))})
+        place = {self.var: _sum(self.base, ir.Var(self.var))}
+        here, *known = (ir.substitute(one, place) for one in (expr, *self.conditions))
         ranges = {**self.ranges, self.var: Interval(0, self.lanes - 1)}
-        return is_safe(here, ranges, self.around.shapes, self.around.whole - self.wide)
+        return is_safe(here, ranges, self.around.shapes, self.around.whole - self.wide, known)
 
 
 def _is_regular(indices: tuple[ir.Expr, ...]) -> bool:

@@ -51,6 +51,12 @@ def test_what_may_be_computed_in_vain(expr, safe):
     assert not is_safe(expr, RANGES, SHAPES, set())
 
 
+def test_what_holds_where_a_value_stands_is_known():
+    behind = load("T", i * 4 + j + 1)
+    assert is_safe(behind, RANGES, SHAPES, {"T"}, [Binary("<", i * 4 + j, Const(31, INDEX))])
+    assert not is_safe(behind, RANGES, SHAPES, {"T"}, [Binary("<", i * 4 + j, Const(32, INDEX))])
+
+
 def body_of(make):
     """The statement that a schedule of a two-stage program makes of its first stage."""
     A = mt.placeholder((8, 4), name="A")
@@ -97,6 +103,14 @@ def test_masks_are_vectors(mask):
     program = run(s.program, "vectorize_loops")
     assert not any(isinstance(node, Lanes) for node in walk(program.body))
     assert not any(loop.kind is LoopKind.VECTORIZE for loop in loops_of(program.body))
+    assert_equivalent(s.history[0], s, targets=("interpreter", "passes", "c"))
+
+
+def test_a_guard_around_a_mask_keeps_its_vectors():
+    s = masked(lambda X, i, j: mt.if_then_else(j <= i, X[i, j], 0.0), (23, 40), rows=23)
+    s.unroll(s.split("i", [None, 6])[1])
+    program = run(s.program, "vectorize_loops")
+    assert not any(isinstance(node, Lanes) for node in walk(program.body))
     assert_equivalent(s.history[0], s, targets=("interpreter", "passes", "c"))
 
 
