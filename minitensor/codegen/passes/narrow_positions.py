@@ -95,10 +95,10 @@ class _Narrower:
                 return ir.Load(buffer, tuple(self.expr(i, ranges) for i in indices), NARROW)
             case ir.Cast(dtype, a) if dtype == WIDE and _in_range(_interval(a, ranges)):
                 return ir.Cast(NARROW, self.expr(a, ranges))
-            case ir.Select(condition, a, b) if expr.dtype == WIDE:
+            case ir.Select(condition, a, b, lazy) if expr.dtype == WIDE:
                 yes, no = self.narrow(a, ranges), self.narrow(b, ranges)
                 if yes is not None and no is not None:
-                    return ir.Select(self.expr(condition, ranges), yes, no)
+                    return ir.Select(self.expr(condition, ranges), yes, no, lazy)
         return None
 
     def expr(self, expr: ir.Expr, ranges: arith.Ranges) -> ir.Expr:
@@ -134,7 +134,7 @@ def _wide(narrow: ir.Expr) -> ir.Expr:
     if isinstance(narrow, ir.Cast):
         return ir.Cast(WIDE, narrow.a)
     if isinstance(narrow, ir.Select):
-        return ir.Select(narrow.condition, _wide(narrow.a), _wide(narrow.b))
+        return ir.Select(narrow.condition, _wide(narrow.a), _wide(narrow.b), narrow.lazy)
     if isinstance(narrow, ir.Const):
         return LARGEST if narrow == LARGEST_NARROW else ir.const(narrow.value, WIDE)
     return ir.Select(ir.Binary("==", narrow, LARGEST_NARROW), LARGEST, ir.Cast(WIDE, narrow))

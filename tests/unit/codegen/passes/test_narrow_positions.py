@@ -6,6 +6,7 @@ import pytest
 import minitensor as mt
 from minitensor.codegen import PASSES, Target, lowered
 from minitensor.ir import Alloc, interpret, stmts_of
+from minitensor.testing import assert_equivalent
 
 TARGET = Target("c", num_cores=1, vector_bits=256)
 ORDER = [name for name, _ in PASSES]
@@ -109,3 +110,12 @@ def test_the_largest_int32_is_no_position():
     program = mt.lower([X, Y])
     assert integers(program) == {"int64"}
     same_after_the_pass(program, [np.array([0, 2**31 - 1, -(2**31), 5], np.int32)])
+
+
+def test_a_position_that_is_not_asked_for_is_not_read():
+    """What `if_then_else` keeps from being read outside stays so where positions are narrow."""
+    X, k = mt.placeholder((5, 6), name="X"), mt.reduce_axis(6, name="k")
+    Q = mt.compute((5,), lambda i: mt.argmax(X[i, k], axis=k), name="Q")
+    R = mt.compute((5,), lambda i: mt.if_then_else(i < 3, Q[i * 2], 1), name="R")
+    program = mt.lower([X, mt.compute((5,), lambda i: R[i] + 1, name="C")])
+    assert_equivalent(program, mt.Schedule(program), targets=("interpreter", "passes", "c"))
