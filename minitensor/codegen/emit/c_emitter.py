@@ -10,7 +10,7 @@ from minitensor import arith, ir
 from minitensor.codegen.emit import first_lanes, scalars, streams, transposes, vectors
 from minitensor.codegen.emit.c_types import element_type, elements_of, whole
 from minitensor.codegen.emit.emitter import Emitter
-from minitensor.codegen.emit.guarded import KEEP_SCALAR, why_scalar
+from minitensor.codegen.emit.guarded import KEEP_SCALAR, MASKED_LOADS, why_scalar
 from minitensor.codegen.emit.helpers import Helpers
 from minitensor.codegen.emit.hooks import GAP, Hooks, declarations, is_observed
 from minitensor.codegen.emit.intrinsics import definition
@@ -48,6 +48,7 @@ class CEmitter(VectorExpressions, Emitter):
         self.outputs = outputs
         self.threads = target.num_cores or 1
         self.vector_bits = target.vector_bits or 0
+        self.has_masks = self.vector_bits >= MASKED_LOADS
         self.hooks = Hooks(len(program.params)) if hooks else None
         if hooks:
             helpers.need(declarations)

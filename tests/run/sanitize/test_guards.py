@@ -270,3 +270,15 @@ def test_the_rest_of_a_row_of_equal_numbers_ends_where_its_array_does(dtype, col
     s.unroll("i")
     s.vectorize("j")
     assert_equivalent(program, s, targets=("interpreter", "c"))
+
+
+def test_lanes_that_a_condition_keeps_from_reading_behind_an_array():
+    """GCC made a masked load of them, and a blend of that, which reads a whole vector."""
+    A = mt.placeholder((16,), "int32", name="A")
+    near = lambda i, by: mt.if_then_else(i < 16 - by, A[i + by], 0)
+    far = lambda i: mt.if_then_else(i < 8, A[i * 2], 0)
+    P = mt.compute((16,), lambda i: far(i) + A[i] + near(i, 1) + near(i, 2), name="P")
+    program = mt.lower([A, P])
+    s = mt.Schedule(program)
+    s.vectorize("i")
+    assert_equivalent(program, s, targets=("interpreter", "c"))
