@@ -4,8 +4,7 @@
     python -m benchmarks.programs gram tril       some
     python -m benchmarks.programs --trials 48     with a search as well
 
-Masks, stencils, products of a matrix with itself, sums over small images, elements that are moved,
-repeated or rolled around: whoever writes a definition writes one of these before long, and rules
-that know convolutions have never seen it. Each is checked against torch. A row far behind is a rule
-that lacks a case, not a kernel to be tuned.
+Masks, stencils, products of a matrix with itself, reductions over small images, and elements that
+are rolled, tiled or repeated. Each result is checked against torch. A program that is far behind
+points to a missing rule rather than to a kernel that needs tuning.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import time
@@ -86,6 +87,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*PROGRAMS, []], metavar="NAME")
     parser.add_argument("--trials", type=int, default=0)
     options = parser.parse_args()
+    if importlib.util.find_spec("torch") is None:
+        parser.error("torch is not installed, and programs are compared with it: pip install torch")
     torch().set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     print(machine(), "\n")
     table = list(rows(options.names or list(PROGRAMS), options.trials))

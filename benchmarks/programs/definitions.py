@@ -143,7 +143,7 @@ def kronecker() -> Made:
 
 @program
 def tril() -> Made:
-    """What lies below the diagonal."""
+    """The lower triangle of a matrix."""
     (x,) = arrays((2000, 1000))
     y = mt.compute((2000, 1000), lambda i, j: mt.if_then_else(j <= i, x[i, j], 0.0))
     return [x, y], lambda x: x.tril()
@@ -307,7 +307,7 @@ def channels_last() -> Made:
 
 @program
 def windows_as_columns() -> Made:
-    """What a convolution reads, as a matrix (im2col)."""
+    """The windows of a convolution as columns of a matrix (im2col)."""
     (x,) = arrays((1, 32, 56, 56))
     element: Element = lambda n, c, p: x[n, c // 9, p // 54 + (c % 9) // 3, p % 54 + c % 3]
     y = mt.compute((1, 288, 2916), element)

@@ -113,7 +113,7 @@ def test_the_largest_int32_is_no_position():
 
 
 def test_a_position_that_is_not_asked_for_is_not_read():
-    """What `if_then_else` keeps from being read outside stays so where positions are narrow."""
+    """`if_then_else` on narrow positions still reads only the side that is chosen."""
     X, k = mt.placeholder((5, 6), name="X"), mt.reduce_axis(6, name="k")
     Q = mt.compute((5,), lambda i: mt.argmax(X[i, k], axis=k), name="Q")
     R = mt.compute((5,), lambda i: mt.if_then_else(i < 3, Q[i * 2], 1), name="R")
