@@ -19,8 +19,8 @@ import logging
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MeasureError, is_integer, reason_of, unexpected
@@ -28,7 +28,7 @@ from minitensor.lang import definition_as_python
 from minitensor.schedule import Schedule
 from minitensor.search.runner import there
 from minitensor.search.runner.results import Result, Settings, Status
-from minitensor.version import __version__
+from minitensor.search.runner.workers import Request, Sent, Worker, worker_of
 
 LOST: Final = 3
 """Workers that a candidate may be on when they are lost."""
@@ -44,45 +44,6 @@ _WITHOUT: Final = (
     "measuring on other machines needs dask.distributed: python -m pip install "
     "'minitensor[distributed]'"
 )
-
-
-@dataclass
-class _Worker:
-    """A worker of the pool, and what it did.
-
-    took    seconds of its yardstick, at last; 0 before that
-    doubted whether that was longer than it should be
-    reason  why it is set aside; "" if it is not
-    """
-
-    address: str
-    kind: str
-    about: Mapping[str, Any]
-    requests: int = 0
-    candidates: int = 0
-    took: float = 0.0
-    doubted: bool = False
-    reason: str = ""
-
-
-@dataclass
-class _Request:
-    """Candidates by their numbers; `lost` counts the workers that were lost with it."""
-
-    numbers: list[int]
-    lost: int = 0
-
-
-@dataclass(eq=False)
-class _Sent:
-    """A request on a worker."""
-
-    request: _Request
-    worker: _Worker
-    identity: str
-    yardstick: bool
-    until: float
-    future: Any = field(repr=False, default=None)
 
 
 class Remote:
@@ -132,7 +93,7 @@ class Remote:
         self._client = self._connected(client, wait) if self._own else client
         if not isinstance(self._client, distributed.Client):
             raise unexpected("an address, or a distributed.Client", "client", client)
-        self._workers: dict[str, _Worker] = {}
+        self._workers: dict[str, Worker] = {}
         self._yardstick: tuple[str, str] | None = None
         self._count, self._looked = 0, -1e9
         until = time.monotonic() + wait
@@ -208,15 +169,17 @@ class Remote:
             lines.append(f"  {worker.about.get('name', '?')} {worker.address}: {state}")
         return "\n".join(lines)
 
-    def _look(self, now: bool = False) -> list[_Worker]:
+    def _look(self, now: bool = False) -> list[Worker]:
         """The workers that were there lately, or are now; new ones are asked what they are."""
         if not now and time.monotonic() < self._looked + _BEAT:
             return list(self._workers.values())
         self._looked = time.monotonic()
         try:
-            known = self._client.scheduler_info(n_workers=-1)["workers"]
+            answer = self._client.scheduler_info(n_workers=-1)
         except TypeError:  # of an older Dask
-            known = self._client.scheduler_info()["workers"]
+            answer = self._client.scheduler_info()
+        if (known := answer.get("workers")) is None:  # Dask has noticed first
+            raise self._gone()
         for address in [a for a in self._workers if a not in known]:
             del self._workers[address]
         news = [address for address in known if address not in self._workers]
@@ -224,8 +187,15 @@ class Remote:
             answers = self._client.run(self._about, workers=news, on_error="return")
             for address, answer in answers.items():
                 about = json.loads(answer) if isinstance(answer, str) else {"error": str(answer)}
-                self._workers[address] = _worker(address, about)
+                self._workers[address] = worker_of(address, about)
         return list(self._workers.values())
+
+    def _gone(self) -> MeasureError:
+        """The error for a scheduler that does not answer."""
+        return MeasureError(
+            f"the Dask scheduler at {self.address} is gone; what was measured is in the log, "
+            "and the same search goes on from there once it is back"
+        )
 
     def _chosen(self, kind: str | None) -> str:
         usable = sorted({w.kind for w in self._workers.values() if not w.reason})
@@ -243,13 +213,13 @@ class Remote:
             )
         return str(kind)
 
-    def _pool(self) -> list[_Worker]:
+    def _pool(self) -> list[Worker]:
         found = [w for w in self._look() if w.kind == self.kind and not w.reason]
         if not found:
             raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")
         return found
 
-    def _slowness(self, worker: _Worker) -> float:
+    def _slowness(self, worker: Worker) -> float:
         """The time of a worker's yardstick, in times of the fastest's."""
         known = [w.took for w in self._workers.values() if w.took and not w.reason]
         return worker.took / min(known) if known and worker.took else 1.0
@@ -280,11 +250,11 @@ class Remote:
             for worker in self._workers.values():
                 worker.took, worker.doubted = 0.0, False
         waiting = deque(
-            _Request(list(range(first, min(first + each, len(traces)))))
+            Request(list(range(first, min(first + each, len(traces)))))
             for first in range(0, len(traces), each)
         )
         found: dict[int, Result] = {}
-        flying: list[_Sent] = []
+        flying: list[Sent] = []
         given = 0
         try:
             while given < len(traces):
@@ -294,18 +264,15 @@ class Remote:
                     yield found.pop(given)
                     given += 1
         except (OSError, self._dask.CancelledError, self._dask.client.FuturesCancelledError):
-            raise MeasureError(
-                f"the Dask scheduler at {self.address} is gone; what was measured is in the log, "
-                "and the same search goes on from there once it is back"
-            ) from None
+            raise self._gone() from None
         finally:
             for sent in flying:
                 sent.future.cancel()
 
     def _send(
         self,
-        waiting: deque[_Request],
-        flying: list[_Sent],
+        waiting: deque[Request],
+        flying: list[Sent],
         definition: str,
         traces: Sequence[str],
         best: float | None,
@@ -338,7 +305,7 @@ class Remote:
             )
             limits = self.settings
             seconds = AHEAD * (len(texts) * (2 * limits.time_limit + limits.compile_limit) + 60.0)
-            sent = _Sent(
+            sent = Sent(
                 request, worker, identity, yardstick is not None, time.monotonic() + seconds
             )
             sent.future = self._client.submit(
@@ -348,8 +315,8 @@ class Remote:
 
     def _receive(
         self,
-        waiting: deque[_Request],
-        flying: list[_Sent],
+        waiting: deque[Request],
+        flying: list[Sent],
         found: dict[int, Result],
         definition: str,
         traces: Sequence[str],
@@ -386,22 +353,22 @@ class Remote:
                 self._again(waiting, sent.request, found, ahead and (gone or late))
 
     def _again(
-        self, waiting: deque[_Request], request: _Request, found: dict[int, Result], was_lost: bool
+        self, waiting: deque[Request], request: Request, found: dict[int, Result], was_lost: bool
     ) -> None:
         """Have a request measured again; one candidate that was there too often has failed."""
         request.lost += was_lost
         if request.lost < LOST:
             waiting.appendleft(request)
         elif len(request.numbers) > 1:  # which of them is it
-            waiting.extendleft(_Request([number], LOST - 1) for number in request.numbers)
+            waiting.extendleft(Request([number], LOST - 1) for number in request.numbers)
         else:
             message = f"{LOST} workers were lost while they measured it"
             found[request.numbers[0]] = Result(Status.CRASH, message=message)
 
     def _take(
         self,
-        waiting: deque[_Request],
-        sent: _Sent,
+        waiting: deque[Request],
+        sent: Sent,
         reply: object,
         found: dict[int, Result],
         definition: str,
@@ -433,18 +400,3 @@ class Remote:
             found[number] = result
             if self._yardstick is None and result.ok and not result.disturbed and not result.early:
                 self._yardstick, worker.took = (definition, traces[number]), result.median
-
-
-def _worker(address: str, about: Mapping[str, Any]) -> _Worker:
-    """A worker, from what it says of itself."""
-    version, host = about.get("minitensor"), about.get("host")
-    reason = ""
-    if "error" in about or not isinstance(host, dict):
-        reason = f"{address} cannot measure: {about.get('error', 'it does not say what it is')}"
-    elif version != __version__:
-        reason = f"{address} has minitensor {version}, and here it is {__version__}"
-    if not isinstance(host, dict):
-        return _Worker(address, "unknown", about, reason=reason)
-    target = there.target_of(about["target"])
-    kind = f"{host['cpu']}, {target.num_cores} cores, {target.vector_bits} bits, {host['compiler']}"
-    return _Worker(address, kind, about, reason=reason)

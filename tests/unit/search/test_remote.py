@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ import minitensor as mt
 from minitensor.lang import definition_as_python
 from minitensor.search import Host, Result, Status
 from minitensor.search.runner import remote, there
+from minitensor.search.runner.workers import Request, Sent, Worker, worker_of
 
 PROGRAM = mt.lower(mt.workloads.matmul(m=8, n=8, k=8))
 HOST = {"cpu": "PDP-11", "cores": 1, "compiler": "cc", "flags": ["-O2"]}
@@ -96,30 +98,40 @@ def test_a_reply_that_does_not_fit_is_the_workers_fault(text, error, message):
 def test_unlike_workers_are_of_other_kinds_and_old_ones_are_not_used():
     about = {"minitensor": mt.__version__, "host": HOST, "target": {"kind": "c", "num_cores": 1}}
     about["target"]["vector_bits"] = 128
-    one = remote._worker("a", about)
+    one = worker_of("a", about)
     assert not one.reason and one.kind == "PDP-11, 1 cores, 128 bits, cc"
     wide = {**about, "target": {**about["target"], "vector_bits": 256}}
-    assert remote._worker("b", wide).kind != one.kind
-    assert "has minitensor 0.0" in remote._worker("c", {**about, "minitensor": "0.0"}).reason
-    assert "cannot measure: no compiler" in remote._worker("d", {"error": "no compiler"}).reason
+    assert worker_of("b", wide).kind != one.kind
+    assert "has minitensor 0.0" in worker_of("c", {**about, "minitensor": "0.0"}).reason
+    assert "cannot measure: no compiler" in worker_of("d", {"error": "no compiler"}).reason
 
 
 def test_a_worker_that_is_slower_twice_is_set_aside():
     """Its candidates are measured elsewhere, and the last worker is never set aside."""
     pool = object.__new__(remote.Remote)
     pool.kind, pool._looked, pool._yardstick = "k", float("inf"), ("d", "t")
-    fast, slow = (remote._Worker(name, "k", {}, took=1.0) for name in "ab")
+    fast, slow = (Worker(name, "k", {}, took=1.0) for name in "ab")
     pool._workers = {"a": fast, "b": slow}
     for expected in ("", "takes 1.50 times as long"):
         found, waiting = {}, deque()
         first = there.result_as_dict(Result(Status.OK, (1.5,), 1))
-        sent = remote._Sent(remote._Request([7]), slow, "1", True, 0.0)
+        sent = Sent(Request([7]), slow, "1", True, 0.0)
         pool._take(waiting, sent, reply(results=[first, first]), found, "d", ["t"] * 8)
         assert not found and waiting[0].numbers == [7] and waiting[0].lost == 0
         assert expected in slow.reason and bool(expected) == bool(slow.reason)
-    sent = remote._Sent(remote._Request([7]), fast, "1", True, 0.0)
+    sent = Sent(Request([7]), fast, "1", True, 0.0)
     pool._take(waiting, sent, reply(results=[first, first]), found, "d", ["t"] * 8)
     assert found[7].ok and not fast.reason
+
+
+def test_a_scheduler_that_dask_knows_to_be_lost_is_said():
+    """What Dask last knew of a scheduler has no workers then."""
+    pool = object.__new__(remote.Remote)
+    scheduler = SimpleNamespace(address="tcp://server:8786")
+    pool._client = SimpleNamespace(scheduler=scheduler, scheduler_info=lambda **_: {})
+    pool._looked, pool._workers = float("-inf"), {}
+    with pytest.raises(mt.MeasureError, match="the Dask scheduler at tcp://server:8786 is gone"):
+        pool._pool()
 
 
 def test_without_the_extra_the_way_is_said(monkeypatch):
