@@ -31,6 +31,7 @@ from minitensor.codegen.passes.pipeline_copies import pipeline_copies
 from minitensor.codegen.passes.promote_accumulators import promote_accumulators
 from minitensor.codegen.passes.shrink_storage import shrink_storage
 from minitensor.codegen.passes.simplify import simplify_program
+from minitensor.codegen.passes.skip_terms import skip_terms
 from minitensor.codegen.passes.unroll_loops import unroll_loops
 from minitensor.codegen.passes.unroll_registers import unroll_registers
 from minitensor.codegen.passes.vectorize_loops import vectorize_loops
@@ -62,6 +63,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("partition_loops", partition_loops),
     ("carry_scans", carry_scans),
     ("promote_accumulators", promote_accumulators),
+    ("skip_terms", skip_terms),
     ("narrow_positions", narrow_positions),
     ("vectorize_loops", vectorize_loops),
     ("unroll_loops", unroll_loops),

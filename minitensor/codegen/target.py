@@ -17,6 +17,8 @@ FEATURES: Final = (
 )  # fmt: skip
 """Instructions beyond vectors of a width, as Linux calls them."""
 WIDTHS: Final = (0, 64, 128, 256, 512, 1024, 2048)
+UNEVEN: Final = "uneven"
+"""The annotation of a parallel loop whose iterations take unlike times: threads take turns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from minitensor.codegen.emit.variables import below_allocations, starts_with_sto
 from minitensor.codegen.emit.vector_expressions import VectorExpressions
 from minitensor.codegen.intrinsics import declared, operand_strides
 from minitensor.codegen.remarks import became, missed, stored
-from minitensor.codegen.target import Target
+from minitensor.codegen.target import UNEVEN, Target
 
 STACK_LIMIT: Final = 1 << 16
 """The largest small-scope array that is kept on the stack, in bytes."""
@@ -102,8 +102,7 @@ class CEmitter(VectorExpressions, Emitter):
                     for _, line in groupby(children, lambda child: isinstance(child, ir.Store)):
                         self._line(list(line))
             case ir.For() if self._forks(stmt):
-                shared = f"num_threads({self.threads}) schedule(static)"
-                self._parallel(stmt, f"#pragma omp parallel for {shared}")
+                self._parallel(stmt, f"#pragma omp parallel for num_threads({self.threads})")
             case ir.Tensorized():
                 self._intrinsic(stmt)
             case ir.Alloc() if self.hooks is None and (uses := first_lanes.in_registers(stmt)):
@@ -152,14 +151,15 @@ class CEmitter(VectorExpressions, Emitter):
         self.depth += 1
         for loop in loops:
             assert isinstance(loop, ir.For)
-            self._parallel(loop, "#pragma omp for schedule(static)")
+            self._parallel(loop, "#pragma omp for")
         self.depth -= 1
         self.line("}")
 
     def _parallel(self, loop: ir.For, pragma: str) -> None:
         if self.hooks is not None:
             self.line(self.hooks.loop(loop))
-        self.lines.append(pragma)
+        share = "static, 1" if UNEVEN in dict(loop.annotations) else "static"
+        self.lines.append(f"{pragma} schedule({share})")
         before, self.offset, self.slice = self.offset, 0, 0
         self.shared, self.in_parallel, self.is_parallel = before, True, True
         self._loop(loop, parallel=True)
@@ -231,10 +231,8 @@ class CEmitter(VectorExpressions, Emitter):
                 text = f"{loop.extent} iterations keep {loop.extent} of {self.threads} threads busy"
                 missed("parallel", loop.var, text, "fuse it with the loop inside it")
         elif loop.kind is ir.LoopKind.PARALLEL:
-            inside = (
-                "it stands inside a parallel loop" if self.in_parallel else "the target has one"
-            )
-            missed("parallel", loop.var, f"runs on one thread: {inside}")
+            why = "it stands inside a parallel loop" if self.in_parallel else "the target has one"
+            missed("parallel", loop.var, f"runs on one thread: {why}")
         elif loop.kind.is_bound:
             missed("parallel", loop.var, f"runs on one thread: {loop.kind.value} is of a GPU")
 

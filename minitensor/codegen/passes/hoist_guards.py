@@ -126,7 +126,7 @@ def _unswitched(loop: ir.For) -> ir.Stmt:
         return loop
     if loop.kind.is_concurrent or ir.mentions(guard.condition, loop.var):
         return loop
-    return ir.map_stmts(guard, lambda body: ir.with_body(loop, body))
+    return ir.map_stmts(guard, lambda body: _unswitched(ir.with_body(loop, body)))
 
 
 def _joined(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
