@@ -64,6 +64,22 @@ def widest(target: ir.DType) -> ir.DType:
     return of_lanes("uint64" if target.scalar == "uint64" else "int64", target)
 
 
+def conversion_steps(source: ir.DType, target: ir.DType) -> list[ir.DType]:
+    """The types by way of which a vector becomes one of another type, which is the last; none if it
+    is of that type. Integers double their bits, or halve them; floats come from 32 or more.
+    """
+    if source == target:
+        return []
+    steps: list[ir.DType] = []
+    bits, wanted = source.bits, max(32, source.bits) if target.is_float else target.bits
+    while source.is_integer and wanted not in (bits // 2, bits, 2 * bits):
+        bits = 2 * bits if bits < wanted else bits // 2
+        steps.append(of_lanes(f"{source.kind}{bits}", source))
+    if source.is_integer and target.is_float and bits < wanted:
+        steps.append(of_lanes("int32", source))
+    return [*steps, target]
+
+
 def elements_of(buffer: ir.Buffer) -> int:
     """The elements that the buffer takes in memory, at least one."""
     if not buffer.shape:

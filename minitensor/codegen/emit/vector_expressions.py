@@ -5,10 +5,13 @@ A vector of conditions is held as integers as wide as what it selects from: all 
 
 from __future__ import annotations
 
+import math
+
 from minitensor import ir
 from minitensor.codegen.emit import bits, masks, products, vectors
 from minitensor.codegen.emit.c_types import (
     computed,
+    conversion_steps,
     int_twin,
     is_narrow_float,
     of_lanes,
@@ -111,6 +114,8 @@ class VectorExpressions(Expressions):
             case ir.Binary(op) if op in ir.BITWISE:
                 unsigned = self.helpers.vector(of_lanes(f"uint{dtype.bits}", dtype))
                 return f"({kind})({self._bitwise(expr, unsigned)})"
+            case ir.Binary(op, a, ir.Broadcast(ir.Const(divisor))) if vectors.is_quotient_by(expr):
+                return self._call_of(vectors.division_by, op, dtype, int(divisor))(a)
             case ir.Binary(op, a, b):
                 helper = vectors.extremum if op in ("min", "max") else vectors.division
                 text = self._call_of(helper, op, dtype)(a, b)
@@ -175,25 +180,33 @@ class VectorExpressions(Expressions):
     def _vector_cast(self, a: ir.Expr, target: ir.DType, kind: str) -> str:
         if a.dtype.scalar == ir.BOOL:
             twin = int_twin(computed(target))
-            ones = self.helpers.vector(twin)
-            text = f"({self.mask(a, twin.bits)} & (({ones}){{0}} + 1))"
-            if ones != kind:
-                text = f"__builtin_convertvector({text}, {kind})"
-            return text
+            text = f"({self.mask(a, twin.bits)} & (({self.helpers.vector(twin)}){{0}} + 1))"
+            return self._converted(text, twin, computed(target))
         source = self.helpers.vector(computed(a.dtype))
         text = self.expr(a)
         if target.scalar == "float16" and a.dtype.scalar == "float64":  # not through float
             half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
             return f"{widen}(__builtin_convertvector({text}, {half}))"
-        if source != kind and a.dtype.is_float and not target.is_float:
+        if a.dtype.is_float and not target.is_float and target.bits < 32 and _is_clamped(a):
+            near = of_lanes("int32", target)  # NaN becomes -2^31 there, of which 16 bits are 0
+            text = self._converted(text, computed(a.dtype), near)
+            text = self._converted(text, near, target)
+        elif source != kind and a.dtype.is_float and not target.is_float:
             name = self.helpers.need(vectors.truncated, computed(a.dtype), widest(target))
             text = f"{name}({text})"
-            if target.bits < 64:
-                text = f"__builtin_convertvector({text}, {kind})"
+            text = self._converted(text, widest(target), computed(target))
         elif source != kind:
-            text = f"__builtin_convertvector({text}, {kind})"
+            text = self._converted(text, computed(a.dtype), computed(target))
         if is_narrow_float(target) and target != a.dtype:
             return self._rounded_vector(target, text, ATOM, COMMA)
+        return text
+
+    def _converted(self, text: str, source: ir.DType, target: ir.DType) -> str:
+        """A vector with its lanes as another type. No step is wider than to twice the bits, or to
+        half of them: GCC 12 takes lanes of a byte to 32 bits one by one.
+        """
+        for step in conversion_steps(source, target):
+            text = f"__builtin_convertvector({text}, {self.helpers.vector(step)})"
         return text
 
     def _lower_part(self, number: ir.Expr, dtype: ir.DType) -> str:
@@ -248,3 +261,23 @@ class VectorExpressions(Expressions):
             case _:
                 raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
         return self._widened(text, expr, masks.own_width(expr), bits)
+
+
+def _is_clamped(expr: ir.Expr) -> bool:
+    """Tell whether a float is NaN or in the range of an int32, by constants that clamp it."""
+    least, most = _reached(expr)
+    return least >= -(2.0**31) and most < 2.0**31
+
+
+def _reached(expr: ir.Expr) -> tuple[float, float]:
+    """The least and the greatest value of a float, as far as maxima and minima tell."""
+    match expr:
+        case ir.Broadcast(a):
+            return _reached(a)
+        case ir.Const(value):
+            return float(value), float(value)
+        case ir.Binary("min" | "max" as op, a, b):
+            pick = min if op == "min" else max
+            (a_least, a_most), (b_least, b_most) = _reached(a), _reached(b)
+            return pick(a_least, b_least), pick(a_most, b_most)
+    return -math.inf, math.inf

@@ -206,6 +206,28 @@ def division(helpers: Helpers, op: str, dtype: ir.DType) -> Definition:
     return _each_lane(helpers, scalars.DIVISIONS[op], call, dtype, 2)
 
 
+def is_quotient_by(expr: ir.Expr) -> bool:
+    """Tell whether an expression divides by a constant with which compilers multiply instead."""
+    match expr:
+        case ir.Binary("//" | "%", _, ir.Broadcast(ir.Const(value))):
+            return expr.dtype.is_integer and expr.dtype.bits in (16, 32) and value > 0
+    return False
+
+
+def division_by(helpers: Helpers, op: str, dtype: ir.DType, divisor: int) -> Definition:
+    """Floor division by a positive constant, or its remainder, in each lane."""
+    kind, by = helpers.vector(dtype), number(divisor, dtype)
+    quotient = f"{kind} q = x / ({kind}){{{', '.join([by] * dtype.lanes)}}};"
+    if op == "//":
+        below = f" + ({kind})(x - q * {by} < 0)" if dtype.kind == "int" else ""
+        lines = [quotient, f"return q{below};"]
+    else:
+        below = f" + (({kind})(r < 0) & {by})" if dtype.kind == "int" else ""
+        lines = [quotient, f"{kind} r = x - q * {by};", f"return r{below};"]
+    name = f"{scalars.DIVISIONS[op]}_{kind}_by_{divisor}"
+    return function(kind, name, f"{kind} x", *lines)
+
+
 def library(helpers: Helpers, name: str, dtype: ir.DType) -> Definition:
     """A function of the C library in each lane."""
     if name == "abs":

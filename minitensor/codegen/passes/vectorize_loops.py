@@ -175,14 +175,10 @@ def _record_pieces(loop: ir.For, vectors: list[tuple[int, int]], most: int, scal
 
 
 def _widest_element(stmt: ir.Stmt) -> int:
-    """The width in bits of the widest element that is loaded or stored."""
-    widths = [8]
-    for node in ir.walk(stmt):
-        if isinstance(node, ir.Store):
-            widths.append(node.value.dtype.bits)
-        elif isinstance(node, ir.Load):
-            widths.append(node.dtype.bits)
-    return max(widths)
+    """The width in bits of the widest element that is loaded or stored, as it is computed."""
+    nodes = [node for node in ir.walk(stmt) if isinstance(node, (ir.Load, ir.Store))]
+    dtypes = {node.dtype if isinstance(node, ir.Load) else node.value.dtype for node in nodes}
+    return max((max(d.bits, 32) if d.is_float else d.bits for d in dtypes), default=8)
 
 
 def _scalars(loop: ir.For, start: int, count: int, kind: ir.LoopKind) -> ir.Stmt:

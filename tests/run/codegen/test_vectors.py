@@ -86,3 +86,71 @@ def test_no_vector_is_taken_apart(dtype, march, monkeypatch):
         pytest.skip(f"the compiler does not know {march}")
     apart = re.findall(r"\bv(?:p?(?:extr|extract|insr|insert|unpck)\w*|comis\w*)", code)
     assert apart == []
+
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+KINDS = ["bool", *INTEGERS, "float16", "bfloat16", "float32", "float64"]
+
+
+def edges(dtype):
+    """Values of a type: small ones, those at its ends, and of floats what is no number."""
+    kind = DType.of(dtype)
+    if dtype == "bool":
+        return np.array([False, True] * 16)
+    if kind.is_float:
+        values = [*SPECIAL, 127.5, 128.0, -129.0, 255.9, 32768.0, -40000.0, 2.0**31, -(2.0**31)]
+        with np.errstate(over="ignore"):
+            return pack(np.resize(np.array(values), 32).astype(compute_dtype(kind)), kind)
+    ends = np.iinfo(dtype)
+    values = [0, 1, 2, 9, 10, 11, 99, 100, 127, ends.max, ends.max - 1, ends.min, ends.min + 1]
+    if ends.min < 0:
+        values += [-1, -9, -10, -11, -100, -128]
+    return np.resize(np.array(values, dtype), 32)
+
+
+def unary(function, dtype, lanes):
+    A = mt.placeholder((32,), dtype, name="A")
+    s = mt.Schedule(mt.lower([A, mt.compute((32,), lambda i: function(A[i]), name="C")]))
+    if lanes > 1:
+        s.vectorize(s.split("i", [None, lanes])[1])
+    return s, TARGET
+
+
+def same_in_all_lanes(functions, dtype):
+    """Each function has the bits of scalars, in vectors of 4 to 32 lanes."""
+    cases = {
+        (name, lanes): unary(function, dtype, lanes)
+        for name, function in functions.items()
+        for lanes in (1, 4, 8, 16, 32)
+    }
+    found = {case: kernel(edges(dtype)).tobytes() for case, kernel in built_together(cases).items()}
+    assert len(found) == 5 * len(functions)
+    for (name, lanes), got in found.items():
+        assert got == found[name, 1], (name, lanes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("march", ["native", "x86-64-v3"] if X86 else [""])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_conversions_have_the_bits_of_scalars(dtype, march, monkeypatch):
+    if march:
+        monkeypatch.setenv("CFLAGS", f"-march={march}")
+    targets = {kind: lambda x, kind=kind: x.astype(kind) for kind in KINDS if kind != dtype}
+    if DType.of(dtype).is_float:
+        for kind, low, high in (("int8", -128, 127), ("uint8", 0, 255), ("int16", -9.5, 1e9)):
+            targets[f"{kind}, clamped"] = lambda x, kind=kind, low=low, high=high: mt.minimum(
+                mt.maximum(x.astype("float32"), float(low)), float(high)
+            ).astype(kind)
+    same_in_all_lanes(targets, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_divisions_by_constants_have_the_bits_of_scalars(dtype):
+    largest = int(np.iinfo(dtype).max)
+    functions = {}
+    for divisor in (1, 3, 10, 127, largest, -3):
+        if divisor > 0 or dtype.startswith("int"):
+            functions[f"//{divisor}"] = lambda x, divisor=divisor: x // divisor
+            functions[f"%{divisor}"] = lambda x, divisor=divisor: x % divisor
+    same_in_all_lanes(functions, dtype)
