@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from minitensor import ir
+from minitensor import arith, ir
 from minitensor.codegen.emit import bits, masks, products, vectors
 from minitensor.codegen.emit.c_types import (
     computed,
@@ -34,6 +34,7 @@ from minitensor.codegen.emit.precedence import (
     power_of_two,
     wrap,
 )
+from minitensor.codegen.lanes import numbers, repeats
 from minitensor.errors import LoweringError
 
 
@@ -96,7 +97,9 @@ class VectorExpressions(Expressions):
             case ir.Load():
                 return self._vector_load(expr)
             case ir.Lanes(var, count, a):
-                return self._lanes(kind, var, count, a)
+                if known := numbers(expr, self.ranges):
+                    return f"({kind}){{{', '.join(map(str, known))}}}"
+                return self._repeated(expr) or self._lanes(kind, var, count, a)
             case ir.Binary() if not self.fuses and (factors := products.factors(expr)):
                 text = self._product(expr.dtype, factors)
                 return self._rounded_vector(expr.dtype, text, ATOM, outer)
@@ -167,6 +170,18 @@ class VectorExpressions(Expressions):
         if is_narrow_float(load.dtype):
             return f"{self.helpers.need(vectors.widen, load.dtype)}({target})"
         return target
+
+    def _repeated(self, lanes: ir.Lanes) -> str:
+        """Lanes that read neighbours, several in a row the same one; "" for any other."""
+        times, load = repeats(lanes, self.ranges), lanes.a
+        if not times or not isinstance(load, ir.Load) or is_narrow_float(load.dtype):
+            return ""
+        if self.buffers[load.buffer].dtype.lanes > 1:
+            return ""
+        start = {lanes.var: ir.Const(0)}
+        first = tuple(arith.simplify(ir.substitute(i, start)) for i in load.indices)
+        name = self.helpers.need(vectors.repeated, lanes.dtype, times)
+        return f"{name}({self.address(load.buffer, first)})"
 
     def _lanes(self, kind: str, var: str, count: int, a: ir.Expr) -> str:
         """Collect a vector lane by lane."""

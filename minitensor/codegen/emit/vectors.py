@@ -32,6 +32,23 @@ def loading(dtype: ir.DType, step: int) -> tuple[Any, ...]:
     return (load, dtype) if dtype == whole(dtype) else (load_part, dtype, dtype.lanes)
 
 
+def repeated(helpers: Helpers, dtype: ir.DType, times: int) -> Definition:
+    """Load neighbours, each into so many lanes in a row."""
+    kind, part = helpers.vector(dtype), dtype.with_lanes(dtype.lanes // times)
+    numbers = [n // times for n in range(dtype.lanes)]
+    return function(
+        kind,
+        f"repeated_{times}_{kind}",
+        f"const {element_type(dtype)} *p",
+        f"{helpers.vector(part)} x = {helpers.need(load, part)}(p);",
+        "#if defined(__clang__) || __GNUC__ >= 12",
+        f"return __builtin_shufflevector(x, x, {', '.join(map(str, numbers))});",
+        "#else",
+        f"return ({kind}){{{', '.join(f'x[{n}]' for n in numbers)}}};",
+        "#endif",
+    )
+
+
 def can_be_held(dtype: ir.DType) -> bool:
     """Return whether `held` is worth its place: for floats in the 32 registers of 512 bits."""
     return dtype.is_float and dtype.bits in (32, 64) and dtype.bits * dtype.lanes == HELD

@@ -22,6 +22,7 @@ from typing import Final
 
 from minitensor import ir
 from minitensor.arith import Interval, Simplifier, extent_range
+from minitensor.codegen.lanes import is_gathered
 from minitensor.codegen.passes.safe_values import is_safe, written_whole
 from minitensor.codegen.remarks import became, is_recording, missed
 from minitensor.codegen.target import Target
@@ -392,7 +393,9 @@ class _Widener:
         if condition.dtype.lanes == 1:
             return ir.Select(condition, a, b, expr.lazy)
         if lazy and any(
-            isinstance(n, ir.Lanes) for side in (condition, a, b) for n in ir.walk(side)
+            isinstance(n, ir.Lanes) and is_gathered(n, self.ranges)
+            for side in (condition, a, b)
+            for n in ir.walk(side)
         ):
             return self.chosen_by_lane(expr)
         return ir.Select(condition, self.vector(a), self.vector(b))

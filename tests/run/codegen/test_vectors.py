@@ -154,3 +154,44 @@ def test_divisions_by_constants_have_the_bits_of_scalars(dtype):
             functions[f"//{divisor}"] = lambda x, divisor=divisor: x // divisor
             functions[f"%{divisor}"] = lambda x, divisor=divisor: x % divisor
     same_in_all_lanes(functions, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "uint64", "float16"])
+@pytest.mark.parametrize("times, start", [(2, 0), (4, 0), (8, 0), (3, 0), (2, 1), (16, 0)])
+def test_lanes_that_read_an_element_several_times(dtype, times, start):
+    """Images that grow by whole factors, from the first column and from another."""
+    columns = 70 // times + 2
+    A = mt.placeholder((3, columns), dtype, name="A")
+    C = mt.compute((3, 70), lambda i, j: A[i, (j + start) // times], name="C")
+    s = mt.Schedule(mt.lower([A, C]))
+    s.vectorize("j")
+    a = np.arange(3 * columns).reshape(3, columns).astype(dtype)
+    kernel = mt.build(s, TARGET)
+    np.testing.assert_array_equal(kernel(a), a[:, (np.arange(70) + start) // times])
+    whole = start == 0 and times in (2, 4) and dtype in ("float32", "int32")
+    assert f"repeated_{times}_" in kernel.source or not whole
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "float64"])
+def test_elements_of_two_arrays_in_turn(dtype):
+    A, B = (mt.placeholder((50,), dtype, name=n) for n in "AB")
+    C = mt.compute((100,), lambda i: mt.if_then_else(i % 2 == 0, A[i // 2], B[i // 2]), name="C")
+    s = mt.Schedule(mt.lower([A, B, C]))
+    s.vectorize("i")
+    a, b = (np.arange(50, dtype=dtype) + n for n in (0, 100))
+    kernel = mt.build(s, TARGET)
+    np.testing.assert_array_equal(kernel(a, b), np.stack([a, b], 1).ravel())
+    assert "_lane" not in kernel.source.split("kernel(")[1]
+
+
+def test_a_side_that_reads_outside_is_not_read():
+    """The last pair has no second element: where it would be read, another side is chosen."""
+    A = mt.placeholder((16,), name="A")
+    C = mt.compute(
+        (64,), lambda i: mt.if_then_else(i // 2 < 16, A[mt.minimum(i // 2, 40)], 0.0), name="C"
+    )
+    s = mt.Schedule(mt.lower([A, C]))
+    s.vectorize("i")
+    a = np.arange(16, dtype="f")
+    wanted = np.concatenate([np.repeat(a, 2), np.zeros(32, "f")])
+    np.testing.assert_array_equal(mt.build(s, TARGET)(a), wanted)
