@@ -422,10 +422,16 @@ def test_loops_around_vectors_are_cut_where_padding_makes_lanes_differ():
 
 def test_padding_that_cannot_be_cut_off_evaluates_only_the_taken_side():
     A = mt.placeholder((16,), name="A")
-    B = mt.compute((16,), lambda i: mt.if_then_else(i % 4 == 0, A[i // 4], 0.0), name="B")
-    s = mt.Schedule(mt.lower([A, B]))
-    s.vectorize("i")
-    assert "lanes(if_then_else(" in body(s.program, "vectorize_loops")
+    gathered, repeated = (
+        mt.compute((16,), lambda i, at=at: mt.if_then_else(i % 4 == 0, A[at(i)], 0.0), name="B")
+        for at in (lambda i: i * i // 16, lambda i: i // 4)
+    )
+    for B, together in ((gathered, False), (repeated, True)):
+        s = mt.Schedule(mt.lower([A, B]))
+        s.vectorize("i")
+        text = body(s.program, "vectorize_loops")
+        assert ("lanes(if_then_else(" in text) != together
+        assert ("select(lanes(i_lane%4" in text) == together
 
 
 def test_a_strided_store_is_a_vector_whose_lanes_are_far_apart():
