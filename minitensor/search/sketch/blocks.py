@@ -294,8 +294,15 @@ def is_last(load: ir.Load, axis: ir.Iter) -> bool:
     return dimensions(load, axis) == [len(load.indices) - 1]
 
 
-def is_contiguous(load: ir.Load, axis: ir.Iter) -> bool:
-    """Return whether neighbours along the axis are side by side."""
+def is_contiguous(load: ir.Load, axis: ir.Iter, block: ir.Block | None = None) -> bool:
+    """Return whether neighbours along the axis are side by side.
+
+    block  whose other axes do not matter at the end of the indices if they have one iteration
+    """
+    others = block.iters if block else ()
+    units = [ir.Var(i.var) for i in others if i.extent == 1 and i != axis]
+    while load.indices[1:] and load.indices[-1] in units:
+        load = ir.Load(load.buffer, load.indices[:-1], load.dtype)
     if not is_last(load, axis):
         return False
     rest = linear_of(load.indices[-1]).minus(Linear({ir.Var(axis.var): 1}))

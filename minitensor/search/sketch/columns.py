@@ -58,11 +58,9 @@ def column_of(block: ir.Block, lanes: int) -> ir.Iter | None:
     """
     if not is_reduction(block) or not spatial_iters(block) or pairs(block) or is_window(block):
         return None
-    last = next(
-        i for i in spatial_iters(block) if written_place(block, i) + 1 == len(spatial_iters(block))
-    )
+    last = max(spatial_iters(block), key=lambda i: (i.extent > 1, written_place(block, i)))
     reads = [load for load in operands(block) if uses(load, last)]
-    contiguous = bool(reads) and all(is_contiguous(load, last) for load in reads)
+    contiguous = bool(reads) and all(is_contiguous(load, last, block) for load in reads)
     return last if contiguous and last.extent >= lanes else None
 
 

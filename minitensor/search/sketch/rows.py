@@ -73,7 +73,7 @@ def is_short_row_sum(block: Block, lanes: int) -> bool:
     last = _contiguous_axis(block)
     if last is None or not SHORTEST <= last.extent < 2 * lanes or is_window(block):
         return False
-    *_, around = [1, *(i.extent for i in reduce_iters(block)[:-1])]
+    *_, around = [1, *(i.extent for i in _long(reduce_iters(block))[:-1])]
     return around > 1 and math.prod(i.extent for i in reduce_iters(block)) >= 2 * lanes
 
 
@@ -83,9 +83,22 @@ def _contiguous_axis(block: Block) -> ir.Iter | None:
     """
     if not is_reduction(block) or pairs(block):
         return None
-    last = reduce_iters(block)[-1]
+    last = [*reduce_iters(block)[:1], *_long(reduce_iters(block))][-1]
     reads = [load for load in operands(block) if uses(load, last)]
-    return last if reads and all(is_contiguous(load, last) for load in reads) else None
+    return last if reads and all(is_contiguous(load, last, block) for load in reads) else None
+
+
+def _long(axes: Sequence[ir.Iter]) -> list[ir.Iter]:
+    """The axes with more than one iteration."""
+    return [axis for axis in axes if axis.extent > 1]
+
+
+def _without_units(schedule: Schedule, block: str) -> None:
+    """Fuse loops of one iteration, at the end of a reduction, with the loop around them."""
+    axes = reduce_iters(schedule.program.blocks[block])
+    units = len(axes) - max((n for n, axis in enumerate(axes, 1) if axis.extent > 1), default=1)
+    if units:
+        schedule.fuse(*schedule.get_loops(block)[-units - 1 :])
 
 
 def sum_in_lanes(schedule: Schedule, block: str, lanes: int) -> tuple[str, list[int | None]]:
@@ -111,7 +124,7 @@ def _sum_short_rows(schedule: Schedule, block: str, lanes: int) -> None:
 
     lanes  of a vector; as many of them are used as the last loop fills
     """
-    around, last = reduce_iters(schedule.program.blocks[block])[-2:]
+    around, last = _long(reduce_iters(schedule.program.blocks[block]))[-2:]
     lanes = _filled(last.extent, lanes)
     candidates = factors.up_to(around.extent, factors.WAYS)
     most = 1 if last.extent > lanes else factors.MOST_LIKELY_WAYS
@@ -166,6 +179,7 @@ def _apply(state: State, cores: int) -> Iterator[State]:
             continue
         schedule = state.schedule.copy()
         with contextlib.suppress(ScheduleError):
+            _without_units(schedule, state.name)
             block = partial_results(schedule, state, cores) if few else state.name
             if short and is_short_row_sum(schedule.program.blocks[block], state.lanes):
                 _sum_short_rows(schedule, block, state.lanes)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 import numpy as np
@@ -202,9 +202,11 @@ class Annotatable:
 
 def cut_long_loops(schedule: Schedule) -> None:
     """Cut what is a single long loop in two: one part for threads, one for a vector. The innermost
-    loop of elements whose operands repeat along it is cut into these: one part is a vector's.
+    loop of elements whose operands repeat along it is cut into these: one part is a vector's. One
+    with a single iteration is not left innermost.
     """
     for name, block in schedule.program.blocks.items():
+        _put_units_outside(schedule, name)
         period = _period(block, ir.paths(schedule.program)[name])
         if period:
             schedule.split(schedule.get_loops(name)[-1], [None, period])
@@ -213,6 +215,15 @@ def cut_long_loops(schedule: Schedule) -> None:
             continue
         if nest.extent > VECTOR and _vector(schedule, nest.body, (nest,)):
             schedule.split(nest.var, [None, VECTOR])
+
+
+def _put_units_outside(schedule: Schedule, name: str) -> None:
+    """Put loops of one iteration that are the innermost of a block outside of its others."""
+    own = _own(ir.paths(schedule.program)[name])
+    units = list(takewhile(lambda loop: loop.extent == 1, reversed(own)))
+    moved = [*units[::-1], *own[: len(own) - len(units)]]
+    if units and len(moved) > len(units) and all(n.kind is ir.LoopKind.SERIAL for n in moved):
+        schedule.reorder(*(loop.var for loop in moved))
 
 
 def _period(block: ir.Block, path: Sequence[ir.For]) -> int:
@@ -303,7 +314,9 @@ def _transposes(block: ir.Block, loop: str, lane: str) -> bool:
 
 def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tuple[ir.For, ...]:
     """The loops that become a vector: one, two if both are whole and short, or none."""
-    if not own or own[-1].kind is not ir.LoopKind.SERIAL or _stride(block, own[-1]) != 1:
+    if not own or own[-1].kind is not ir.LoopKind.SERIAL:
+        return ()
+    if _stride(schedule.program, block, own[-1]) != 1:
         return ()
     if _reduces(schedule.program, own[-1]) or not accepts(schedule, "vectorize", own[-1].var):
         return ()
@@ -318,14 +331,19 @@ def _vector(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...]) -> tup
     return own[-1:]
 
 
-def _stride(block: ir.Block, loop: ir.For) -> int:
+def _stride(program: ir.Program, block: ir.Block, loop: ir.For) -> int:
     """The distance of the elements that two iterations store; 0 if it is not known."""
     target = block.body.then if isinstance(block.body, ir.If) else block.body
     if not isinstance(target, (ir.Store, ir.Reduce)):
         return 0
-    indices = target.indices
+    buffer = target.buffer if isinstance(target, ir.Store) else target.buffers[0]
+    shape = program.buffers[buffer].shape
     bindings = {i.var: i.binding for i in block.iters}
-    reached = [linear_of(ir.substitute(index, bindings)).coefficient(loop.var) for index in indices]
+    reached = [
+        linear_of(ir.substitute(index, bindings)).coefficient(loop.var)
+        for index, extent in zip(target.indices, shape)
+        if extent > 1
+    ]
     return reached[-1] if reached and not any(reached[:-1]) else 0
 
 

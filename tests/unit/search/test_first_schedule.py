@@ -36,6 +36,16 @@ def test_a_row_is_reduced_in_lanes(made):
     assert {LoopKind.PARALLEL, LoopKind.VECTORIZE} <= kinds(schedule)
 
 
+@pytest.mark.parametrize("shape", [(96, 640, 1), (96, 640, 1, 1), (1, 96, 640), (96, 1, 640, 1)])
+def test_lanes_are_of_an_axis_that_has_some(shape):
+    X = mt.placeholder(shape, name="X")
+    program = mt.lower([X, mt.compute(shape, lambda *at: X[at] * 2.0 + 1.0, name="Y")])
+    schedule = mt.schedule_for(program, TARGET)
+    loops = {loop.kind: loop.extent for loop in loops_of(schedule.program.body)}
+    assert loops[LoopKind.VECTORIZE] == 640 and LoopKind.PARALLEL in loops
+    assert_equivalent(program, schedule, targets=("c",))
+
+
 def test_a_small_one_has_no_threads():
     program = mt.lower(mt.workloads.matmul(m=8, n=8, k=8))
     assert LoopKind.PARALLEL not in kinds(mt.schedule_for(program, TARGET))

@@ -338,7 +338,7 @@ def test_a_rule_where_it_belongs(tensors, rule):
         lambda: W.elementwise_chain(64),
         lambda: W.row_sum(64, 8),
         lambda: column_sums(64, 4),
-        lambda: column_sums(64, 64, turned=True),
+        lambda: column_sums(64, 64, batch=3, turned=True),
     ],
 )
 def test_ours_stay_away_from_what_is_not_theirs(tensors):
@@ -491,6 +491,24 @@ def test_rows_of_a_small_image_are_lanes(pixels, combine):
     assert "partial results in lanes" in ours.explain()
     for seed, targets in enumerate([("interpreter", "c"), ("interpreter",), ("interpreter",)]):
         assert_equivalent(program, ours.apply(seed=seed), targets=targets)
+
+
+@pytest.mark.parametrize(
+    "shape, over, rule",
+    [
+        ((6, 40, 1), (1, 2), "rows in lanes"),
+        ((6, 5, 40, 1, 1), (2, 3, 4), "rows in lanes"),
+        ((6, 9, 7, 1), (1, 2, 3), "rows in lanes"),
+        ((40, 24, 1), (0,), "columns in lanes"),
+        ((5, 40, 24, 1, 1), (1,), "columns in lanes"),
+    ],
+)
+def test_axes_of_one_iteration_at_the_end_are_passed(shape, over, rule):
+    program = short_sum(shape, mt.sum, over)
+    found = generate_sketches(program, TARGET)
+    assert found[0].history[0].rule == rule
+    for seed in range(2):
+        assert_equivalent(program, found[0].apply(seed=seed), targets=("interpreter", "c"))
 
 
 @pytest.mark.parametrize("shape", [(40, 6, 32), (64, 3, 24)])
