@@ -21,6 +21,7 @@ from minitensor.codegen.passes.check_bounds import check_bounds
 from minitensor.codegen.passes.erase_blocks import erase_blocks
 from minitensor.codegen.passes.fill_tiles import fill_tiles
 from minitensor.codegen.passes.hoist_guards import hoist_guards
+from minitensor.codegen.passes.hoist_values import hoist_values
 from minitensor.codegen.passes.insert_prefetches import insert_prefetches
 from minitensor.codegen.passes.map_threads import map_threads
 from minitensor.codegen.passes.name_registers import name_registers
@@ -69,6 +70,7 @@ PASSES: Final[tuple[tuple[str, Pass], ...]] = (
     ("unroll_loops", unroll_loops),
     ("simplify again", simplify_program),
     ("hoist_guards", hoist_guards),
+    ("hoist_values", hoist_values),
     ("name_registers", name_registers),
     ("name_values", name_values),
 )
@@ -139,12 +141,10 @@ def checked_passes(passes: object, target: Target) -> tuple[tuple[str, Pass], ..
 
 
 def _is_pass(item: object) -> bool:
-    return (
-        isinstance(item, tuple)
-        and len(item) == 2
-        and isinstance(item[0], str)
-        and callable(item[1])
-    )
+    match item:
+        case (str(), run) if isinstance(item, tuple):
+            return callable(run)
+    return False
 
 
 def lowered(
@@ -252,7 +252,6 @@ def _emittable(program: ir.Program, target: Target) -> ir.Program:
 
 def _cut(header: str) -> str:
     lines = header.splitlines()
-    if len(lines) <= LONGEST_HEADER:
-        return header
-    left = f"... and {len(lines) - LONGEST_HEADER} more lines"
-    return "\n".join([*lines[:LONGEST_HEADER], left])
+    left = len(lines) - LONGEST_HEADER
+    shown = [*lines[:LONGEST_HEADER], f"... and {left} more lines"]
+    return "\n".join(shown) if left > 0 else header
