@@ -17,6 +17,7 @@ import minitensor as mt
 from benchmarks import programs
 from benchmarks.common import geometric_mean, machine, markdown_table
 from benchmarks.programs.definitions import PROGRAMS, torch
+from minitensor.ir import Buffer
 
 ROUNDS: Final = 5
 BURST: Final = 0.04
@@ -37,12 +38,20 @@ def burst(call: Callable[[], object]) -> float:
     return best
 
 
+def drawn(rng: np.random.Generator, buffer: Buffer) -> np.ndarray:
+    """An array for an input: normal numbers, or integers below 100."""
+    dtype = str(buffer.dtype)
+    if "int" in dtype:
+        return rng.integers(-100, 100, buffer.shape).astype(dtype)
+    return rng.standard_normal(buffer.shape).astype(dtype)
+
+
 def compared(name: str, trials: int) -> tuple[float, list[str]]:
     """The ratio of torch's time to ours without a trial, and a row of the table."""
     tensors, expected = PROGRAMS[name]()
     definition = mt.lower(tensors, name=name)
     rng = np.random.default_rng(0)
-    given = [rng.standard_normal(b.shape).astype("float32") for b in definition.inputs]
+    given = [drawn(rng, b) for b in definition.inputs]
     kernels = {"rules": mt.build(mt.schedule_for(definition))}
     if trials:
         kernels["tuned"] = mt.tune(definition, trials=trials, progress=False).kernel()
@@ -50,7 +59,8 @@ def compared(name: str, trials: int) -> tuple[float, list[str]]:
     with torch().inference_mode():
         right = expected(*inputs).numpy()
         for way, kernel in kernels.items():
-            off = float(np.abs(kernel(*given) - right).max() / (np.abs(right).max() + 1e-6))
+            apart = np.abs(np.subtract(kernel(*given), right, dtype="float64"))
+            off = float(apart.max() / (np.abs(right.astype("float64")).max() + 1e-6))
             if not off < TOLERANCE:
                 raise AssertionError(f"{name}, {way}: off by {off:.1g} of the largest element")
         runs: dict[str, Callable[[], object]] = {

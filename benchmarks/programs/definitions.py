@@ -26,9 +26,9 @@ def program(make: Callable[[], Made]) -> Callable[[], Made]:
     return make
 
 
-def arrays(*shapes: Sequence[int], names: str = "xwzv") -> list[Any]:
-    """Inputs of float32, called x, w, z and v."""
-    return [mt.placeholder(tuple(shape), name=name) for name, shape in zip(names, shapes)]
+def arrays(*shapes: Sequence[int], dtype: str = "float32") -> list[Any]:
+    """Inputs of a type, called x, w, z and v."""
+    return [mt.placeholder(tuple(shape), dtype, name=name) for name, shape in zip("xwzv", shapes)]
 
 
 def over(*extents: int) -> list[Any]:
@@ -329,6 +329,81 @@ def rotary_embedding() -> Made:
         return torch().cat([a * w - b * z, b * w + a * z], -1)
 
     return [x, w, z, mt.compute((16, 512, 64), element)], expected
+
+
+@program
+def enlarged() -> Made:
+    """Images of twice the height and width, each pixel four times."""
+    (x,) = arrays((64, 64, 64))
+    y = mt.compute((64, 128, 128), lambda n, i, j: x[n, i // 2, j // 2])
+    return [x, y], lambda x: x.repeat_interleave(2, 1).repeat_interleave(2, 2)
+
+
+@program
+def interleaved() -> Made:
+    """Elements of two arrays in turn."""
+    x, w = arrays((1_000_000,), (1_000_000,))
+    element: Element = lambda i: mt.if_then_else(i % 2 == 0, x[i // 2], w[i // 2])
+    return [x, w, mt.compute((2_000_000,), element)], lambda x, w: torch().stack([x, w], 1).ravel()
+
+
+@program
+def gated_channels() -> Made:
+    """Images times the sigmoid of a number for each channel."""
+    x, w = arrays((8, 128, 28, 28), (8, 128))
+    y = mt.compute((8, 128, 28, 28), lambda n, c, i, j: x[n, c, i, j] * mt.sigmoid(w[n, c]))
+    return [x, w, y], lambda x, w: x * w.sigmoid()[:, :, None, None]
+
+
+@program
+def last_axis_of_one() -> Made:
+    """The exponential of an array whose last axis has one element."""
+    (x,) = arrays((1000, 1000, 1))
+    y = mt.compute((1000, 1000, 1), lambda i, j, k: mt.exp(x[i, j, k]))
+    return [x, y], lambda x: x.exp()
+
+
+# ---- other types
+
+
+@program
+def quantized() -> Made:
+    """Rounded to bytes."""
+    (x,) = arrays((1000, 3000))
+    clamped: Element = lambda v: mt.minimum(mt.maximum(v, -128.0), 127.0)
+    y = mt.compute((1000, 3000), lambda i, j: clamped(mt.round(x[i, j] * 20.0)).astype("int8"))
+    return [x, y], lambda x: (x * 20).round().clamp(-128, 127).to(torch().int8)
+
+
+@program
+def dequantized() -> Made:
+    """Bytes as floats, scaled."""
+    (x,) = arrays((1000, 3000), dtype="int8")
+    y = mt.compute((1000, 3000), lambda i, j: x[i, j].astype("float32") * 0.05)
+    return [x, y], lambda x: x.float() * 0.05
+
+
+@program
+def rows_of_bytes() -> Made:
+    """Sums along rows of bytes."""
+    (x,), (k,) = arrays((1000, 3000), dtype="int8"), over(3000)
+    y = mt.compute((1000,), lambda i: mt.sum(x[i, k].astype("int32"), axis=k))
+    return [x, y], lambda x: x.sum(1, dtype=torch().int32)
+
+
+@program
+def half_precision() -> Made:
+    """The sum of two arrays of float16."""
+    x, w = arrays((1000, 3000), (1000, 3000), dtype="float16")
+    return [x, w, mt.compute((1000, 3000), lambda i, j: x[i, j] + w[i, j])], lambda x, w: x + w
+
+
+@program
+def quotients() -> Made:
+    """Integers divided by ten."""
+    (x,) = arrays((1000, 1000), dtype="int32")
+    y = mt.compute((1000, 1000), lambda i, j: x[i, j] // 10)
+    return [x, y], lambda x: torch().div(x, 10, rounding_mode="floor")
 
 
 # ---- stencils

@@ -219,6 +219,7 @@ def test_recipe_replays_from_its_trace(recipe):
 # ---- what the code is like
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @parts_of_the_recipes
 def test_no_index_of_an_operator_is_checked_at_run_time(name, part):

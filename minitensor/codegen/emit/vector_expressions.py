@@ -198,6 +198,11 @@ class VectorExpressions(Expressions):
             text = f"({self.mask(a, twin.bits)} & (({self.helpers.vector(twin)}){{0}} + 1))"
             return self._converted(text, twin, computed(target))
         source = self.helpers.vector(computed(a.dtype))
+        if isinstance(a, ir.Ramp) and target.is_float and self._is_short(a):
+            near = of_lanes("int32", target)
+            text = f"{self.helpers.need(vectors.ramp, near)}({self.expr(a.base)}, {a.stride})"
+            text = self._converted(text, near, computed(target))
+            return self._rounded_vector(target, text, ATOM, COMMA)
         text = self.expr(a)
         if target.scalar == "float16" and a.dtype.scalar == "float64":  # not through float
             half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
@@ -215,6 +220,12 @@ class VectorExpressions(Expressions):
         if is_narrow_float(target) and target != a.dtype:
             return self._rounded_vector(target, text, ATOM, COMMA)
         return text
+
+    def _is_short(self, ramp: ir.Ramp) -> bool:
+        """Tell whether 32 bits hold all of a ramp."""
+        base = arith.linear_of(ramp.base).interval(self.ranges)
+        ends = [end + step for end in (base.lo, base.hi) for step in (0, ramp.stride * ramp.lanes)]
+        return -(1 << 31) <= min(ends) <= max(ends) < 1 << 31
 
     def _converted(self, text: str, source: ir.DType, target: ir.DType) -> str:
         """A vector with its lanes as another type. No step is wider than to twice the bits, or to

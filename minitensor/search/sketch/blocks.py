@@ -352,7 +352,7 @@ def pairs(block: ir.Block, lanes: int = 1) -> list[Pair]:
     Of the axes that could be rows with some lanes it is the last one that is not too short. A pair
     is left out if the same axes the other way round need less packing, and fill vectors of so many
     lanes as well; or if it packs an operand for lanes that do not fill a vector, such as the images
-    of a small batch, and another pair's do.
+    of a small batch, and another pair's do; or the result too, for lanes that do not fill two.
     """
     known = _known_pairs(block)
     if lanes not in known:
@@ -375,6 +375,8 @@ def _pairs(block: ir.Block, lanes: int) -> list[Pair]:
     best = [p for p in found if not _mirrored_is_better(block, p, costs, lanes)]
     if any(p.lanes.extent >= lanes for p in best):
         best = [p for p in best if p.lanes.extent >= lanes or not p.scattered]
+    if any(p.lanes.extent >= 2 * lanes for p in best):
+        best = [p for p in best if p.lanes.extent >= 2 * lanes or _cost(block, p) < 2]
     return sorted(best, key=lambda p: _cost(block, p))
 
 

@@ -24,6 +24,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", BUILT)
 def test_it_is_built_and_right(name):
     s = CASES[name]()

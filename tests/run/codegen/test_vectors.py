@@ -195,3 +195,16 @@ def test_a_side_that_reads_outside_is_not_read():
     a = np.arange(16, dtype="f")
     wanted = np.concatenate([np.repeat(a, 2), np.zeros(32, "f")])
     np.testing.assert_array_equal(mt.build(s, TARGET)(a), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64"])
+@pytest.mark.parametrize("factor", [1, -3, 1 << 29])
+def test_places_as_numbers(dtype, factor):
+    """Of lanes; those of the largest factor need more than 32 bits."""
+    Y = mt.compute((5, 40), lambda i, j: ((j - i) * factor).astype(dtype), name="Y")
+    s = mt.Schedule(mt.lower([Y]))
+    s.vectorize("j")
+    i, j = np.indices((5, 40))
+    with np.errstate(over="ignore"):
+        wanted = ((j - i) * factor).astype(dtype)
+    np.testing.assert_array_equal(mt.build(s, TARGET)(), wanted)

@@ -93,6 +93,7 @@ def test_accesses_outside_of_local_arrays():
     assert "index 8 out of bounds for type 'float [8]'" in fault.message
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

@@ -109,6 +109,7 @@ def test_candidates_that_all_fail(strategy):
     assert len({t.candidate for t in tuner.tried}) == 16 and tuner.best is None
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_every_candidate_is_proposed_once_in_a_search_that_has_failures(strategy):
@@ -118,6 +119,7 @@ def test_every_candidate_is_proposed_once_in_a_search_that_has_failures(strategy
     assert {t.status for t in tuner.tried} > {OK}
 
 
+@pytest.mark.many
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", NAMES)
 def test_a_log_of_another_space(strategy):
