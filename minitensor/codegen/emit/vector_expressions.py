@@ -53,8 +53,9 @@ class VectorExpressions(Expressions):
             vector = self.helpers.vector(of_lanes("int8", dtype))
             wanted = self.helpers.vector(dtype)
             return f"({wanted})({self.mask(value, 8)} & (({vector}){{0}} + 1))"
-        if is_narrow_float(dtype):
-            return self._call_of(vectors.narrow, dtype)(value)
+        if is_narrow_float(dtype):  # what is stored need not be rounded before
+            text = _argument(self.expr(value), f"rounded_{dtype}")
+            return f"{self.helpers.need(vectors.narrow, dtype)}({text})"
         return self._whole(value)
 
     def named(self, value: ir.Expr) -> str:
@@ -287,6 +288,16 @@ class VectorExpressions(Expressions):
             case _:
                 raise LoweringError(f"{ir.print_expr(expr)} cannot be emitted")
         return self._widened(text, expr, masks.own_width(expr), bits)
+
+
+def _argument(text: str, function: str) -> str:
+    """The argument of a call of a function, if a text is nothing else; else the text."""
+    head, depth = f"{function}(", 0
+    for place, letter in enumerate(text if text.startswith(head) else ""):
+        depth += (letter == "(") - (letter == ")")
+        if letter == ")" and not depth:
+            return text[len(head) : place] if place + 1 == len(text) else text
+    return text
 
 
 def _is_clamped(expr: ir.Expr) -> bool:

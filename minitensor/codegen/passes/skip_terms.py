@@ -37,11 +37,10 @@ BOUNDS: Final = ("max", "min")
 def skip_terms(program: ir.Program, target: Target) -> ir.Program:
     """The program without the terms that a condition makes zero, as far as tiles go."""
     first = _first_values(program)
-    return (
-        program.replace(body=_Skipper(first, ir.names_in(program)).statement(program.body, {}))
-        if first
-        else program
-    )
+    if not first:
+        return program
+    skipper = _Skipper(first, ir.names_in(program))
+    return program.replace(body=skipper.statement(program.body, {}))
 
 
 def _first_values(program: ir.Program) -> dict[str, ir.Const]:
