@@ -155,12 +155,14 @@ def _storage(recorder: Recorder) -> tuple[Storage, ...]:
 def _record_guards(program: ir.Program) -> None:
     """Record the conditions that are still tested in every iteration of the loop around them.
 
-    The test between the two versions of a parallel loop's body, once an iteration, costs nothing.
+    A test between versions, of a parallel loop's body or of a tile, costs nothing beside them.
     """
 
     def visit(stmt: ir.Node, loop: ir.For | None) -> None:
         if isinstance(stmt, ir.For):
             loop = None if stmt.kind.is_concurrent and isinstance(stmt.body, ir.If) else stmt
+        elif isinstance(stmt, ir.If) and stmt.otherwise is not None:
+            loop = None
         elif isinstance(stmt, ir.If) and loop is not None and ir.mentions(stmt.condition, loop.var):
             text = f"{ir.print_expr(stmt.condition)} is tested in every iteration"
             missed("guard", loop.var, text, "" if ir.loads(stmt.condition) else NO_GUARD)

@@ -45,7 +45,7 @@ MOST: Final = 512
 """The most statements that all cuts together add. Each cut doubles what stands in the loop: without
 a bound sixteen guarded loops, one in the other, would become 65,536."""
 FEW: Final = 16
-"""A loop is not cut around fewer iterations than one of this many."""
+"""A loop is not cut around fewer iterations than one of this many, for a guard that stays."""
 CHEAP: Final = 48
 """The iterations of serial loops inside, at least, for which a guard that stays is asked once."""
 
@@ -218,15 +218,18 @@ def _is_quotient(expr: ir.Expr, var: str) -> bool:
 
 def _hot_part(loop: ir.For, ranges: dict[str, arith.Interval]) -> tuple[int, int] | None:
     """The iterations in which every guard that depends on the loop holds, but for guards that are
-    known to hold in few; None if there are none, or if that is all of them or none can be decided.
+    known to hold in few and may hold in others; None if there are none, or if that is all of them
+    or none can be decided.
     """
     inner = {**ranges, loop.var: arith.extent_range(loop.extent)}
     start, end = 0, loop.extent
     lanes = frozenset([loop.var]) if loop.kind is ir.LoopKind.VECTORIZE else frozenset()
     for form, around in _guards(loop.body, inner, lanes):
         first, last = _holds(form, loop, around, at_best=False)
-        if lanes or (min(last, end) - max(first, start)) * FEW >= loop.extent:
-            start, end = max(start, first), min(end, last)
+        few = (min(last, end) - max(first, start)) * FEW < loop.extent
+        if few and not lanes and (first, last) != _holds(form, loop, around, at_best=True):
+            continue  # the guard would stay in the rest
+        start, end = max(start, first), min(end, last)
     return None if start >= end or (start, end) == (0, loop.extent) else (start, end)
 
 

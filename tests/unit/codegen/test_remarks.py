@@ -295,6 +295,18 @@ def test_a_guard_that_stays():
     assert "is tested in every iteration" in found[0].text
 
 
+def test_versions_of_a_tile_are_no_guards():
+    A, k = mt.placeholder((64, 64), name="A"), mt.reduce_axis(64, "k")
+    terms = lambda i: mt.sum(mt.if_then_else(k <= i, A[i, k], 0.0), axis=k)
+    s = mt.Schedule(mt.lower([A, mt.compute((64,), terms, name="B")]))
+    outer, inner = s.split("i", [None, 8])
+    s.reorder(outer, "k", inner)
+    s.unroll(inner)
+    outcomes = report(s).outcomes[inner]
+    assert "has a version without terms that are zero by their place" in outcomes
+    assert not [n for n in remarks(s) if n.kind == "guard"]
+
+
 # ---- registers
 
 

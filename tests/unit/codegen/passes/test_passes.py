@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor import ir
 from minitensor.codegen import (
     PASSES,
     REQUIRED,
@@ -395,6 +396,23 @@ def test_lanes_are_told_apart_from_a_loop_of_that_name(n):
     s.vectorize(s.get_loops("B")[1])
     s.vectorize(s.get_loops("C")[0])
     assert_equivalent(mt.lower([A, B, C]), s, targets=("interpreter", "passes"))
+
+
+@pytest.mark.parametrize("few", [2, 40])
+def test_a_loop_is_cut_around_few_iterations_if_the_rest_has_no_guard_then(few):
+    """Not where a guard would stay in the rest, as that of a triangle does."""
+    k = ir.Var("k")
+    shape = (ir.Buffer("B", (80, 80), ir.DType.of("float32")),)
+    one, i = ir.const(1.0, ir.DType.of("float32")), ir.Var("i")
+    for bound, parts in ((ir.Const(few), 2), (i + 1, 1)):
+        inner = ir.sequence(
+            ir.Store("B", (i, k), ir.const(0.0, ir.DType.of("float32"))),
+            ir.If(ir.less(k, bound), ir.Store("B", (i, k), one)),
+        )
+        program = ir.Program("p", shape, (), ir.For("i", 80, ir.For("k", 80, inner)))
+        after = run(program, "partition_loops")
+        assert sum(loop.var == "k" for loop in ir.loops_of(after.body)) == parts
+        np.testing.assert_array_equal(interpret(program, [])[0], interpret(after, [])[0])
 
 
 def test_padding_is_cut_off_vectors():
