@@ -227,13 +227,26 @@ def is_quotient_by(expr: ir.Expr) -> bool:
     """Tell whether an expression divides by a constant with which compilers multiply instead."""
     match expr:
         case ir.Binary("//" | "%", _, ir.Broadcast(ir.Const(value))):
-            return expr.dtype.is_integer and expr.dtype.bits in (16, 32) and value > 0
+            return expr.dtype.is_integer and value > 0
     return False
 
 
 def division_by(helpers: Helpers, op: str, dtype: ir.DType, divisor: int) -> Definition:
-    """Floor division by a positive constant, or its remainder, in each lane."""
+    """Floor division by a positive constant, or its remainder, in each lane: of 8 bits in 16; of
+    64, which vectors do not multiply so far, lane by lane.
+    """
     kind, by = helpers.vector(dtype), number(divisor, dtype)
+    name = f"{scalars.DIVISIONS[op]}_{kind}_by_{divisor}"
+    if dtype.bits == 8:
+        wide = of_lanes(f"{dtype.kind}16", dtype)
+        call = helpers.need(division_by, op, wide, divisor)
+        value = f"{call}(__builtin_convertvector(x, {helpers.vector(wide)}))"
+        body = f"return __builtin_convertvector({value}, {kind});"
+        return function(kind, name, f"{kind} x", body)
+    if dtype.bits == 64:
+        call = helpers.need(scalars.division, op, element_type(dtype))
+        each = f"for (int i = 0; i < {dtype.lanes}; ++i) x[i] = {call}(x[i], {by});"
+        return function(kind, name, f"{kind} x", each, "return x;")
     quotient = f"{kind} q = x / ({kind}){{{', '.join([by] * dtype.lanes)}}};"
     if op == "//":
         below = f" + ({kind})(x - q * {by} < 0)" if dtype.kind == "int" else ""
@@ -241,7 +254,6 @@ def division_by(helpers: Helpers, op: str, dtype: ir.DType, divisor: int) -> Def
     else:
         below = f" + (({kind})(r < 0) & {by})" if dtype.kind == "int" else ""
         lines = [quotient, f"{kind} r = x - q * {by};", f"return r{below};"]
-    name = f"{scalars.DIVISIONS[op]}_{kind}_by_{divisor}"
     return function(kind, name, f"{kind} x", *lines)
 
 

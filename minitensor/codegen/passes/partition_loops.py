@@ -14,6 +14,8 @@ and around the place where an index of a lane wraps:
     before  for x in vectorize(64): C[x] = A[(x + 3) % 64]
     after   for x in vectorize(61): C[x] = A[x + 3];  for x in vectorize(3): C[x + 61] = A[x]
 
+and where the least or greatest of two indices is the other one, as where they are clamped.
+
 Iterations that do nothing, since a guard around all of a loop's body never holds in them, go.
 
 A parallel or bound loop is not cut, which would cost a second fork: its body gets two versions
@@ -118,11 +120,14 @@ class _Cutter:
         return False
 
     def piece(self, loop: ir.For, lo: int, hi: int, ranges: dict[str, arith.Interval]) -> ir.Stmt:
-        """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside."""
+        """The iterations lo … hi-1 as a loop of their own, simplified and cut further inside; lanes
+        are cut again, where the next guard begins to hold.
+        """
         piece = _iterations(loop, lo, hi, ranges)
         if (
             isinstance(piece, ir.For)
             and piece.var == loop.var
+            and (piece.kind is not ir.LoopKind.VECTORIZE or _hot_part(piece, ranges) is None)
             and _live_part(piece, ranges) == (0, piece.extent)
         ):
             inner = {**ranges, piece.var: arith.extent_range(piece.extent)}
@@ -317,17 +322,23 @@ def _guards(
 def _unwrapped(
     node: ir.Node, ranges: dict[str, arith.Interval]
 ) -> Iterator[tuple[arith.Linear, dict[str, arith.Interval]]]:
-    """The form that is >= 0 before an index `x % c` wraps, if it does so once."""
-    if not isinstance(node, ir.Binary) or node.op != "%" or not isinstance(node.b, ir.Const):
+    """The form that is >= 0 before an index `x % c` wraps, if it does so once; or where an index
+    `min(x, y)` or `max(x, y)` is the one that it is more often.
+    """
+    if not isinstance(node, ir.Binary) or node.dtype.scalar != ir.INDEX:
         return
-    size, form = node.b.value, arith.linear_of(node.a)
-    if node.dtype.scalar != ir.INDEX or not isinstance(size, int) or size < 1:
-        return
-    values = form.interval(ranges)
-    if not math.isinf(values.lo) and not math.isinf(values.hi):
-        first, last = int(values.lo) // size, int(values.hi) // size
-        if last == first + 1:
-            yield form.times(-1).shifted(last * size - 1), ranges
+    form = arith.linear_of(node.a)
+    if node.op in ("min", "max"):
+        form = form.minus(arith.linear_of(node.b))
+        values = form.interval(ranges)
+        if values.is_bounded and values.lo < 0 < values.hi:
+            yield (form if values.lo + values.hi >= 0 else form.times(-1)), ranges
+    elif node.op == "%" and isinstance(node.b, ir.Const):
+        size, values = int(node.b.value), form.interval(ranges)
+        if size > 0 and values.is_bounded:
+            first, last = int(values.lo) // size, int(values.hi) // size
+            if last == first + 1:
+                yield form.times(-1).shifted(last * size - 1), ranges
 
 
 def _is_seldom(condition: ir.Expr, then: ir.Stmt, inside: Sequence[ir.For]) -> bool:

@@ -398,6 +398,21 @@ def test_lanes_are_told_apart_from_a_loop_of_that_name(n):
     assert_equivalent(mt.lower([A, B, C]), s, targets=("interpreter", "passes"))
 
 
+@pytest.mark.parametrize(("before", "behind"), [(2, 2), (0, 3), (5, 0), (30, 30)])
+def test_lanes_are_cut_where_an_index_is_clamped(before, behind):
+    """As the edges of an image are repeated: in between neighbours are read."""
+    A = mt.placeholder((3, 60), name="A")
+    columns = 60 + before + behind
+    at = lambda j: mt.minimum(mt.maximum(j - before, 0), 59)
+    B = mt.compute((3, columns), lambda i, j: A[i, at(j)], name="B")
+    s = mt.Schedule(mt.lower([A, B]))
+    s.vectorize("j")
+    assert "lanes(" not in body(s.program, "simplify again")
+    a = np.arange(180, dtype="f").reshape(3, 60)
+    wanted = a[:, np.clip(np.arange(columns) - before, 0, 59)]
+    np.testing.assert_array_equal(mt.build(s, mt.Target("c", 1))(a), wanted)
+
+
 @pytest.mark.parametrize("few", [2, 40])
 def test_a_loop_is_cut_around_few_iterations_if_the_rest_has_no_guard_then(few):
     """Not where a guard would stay in the rest, as that of a triangle does."""
