@@ -18,6 +18,7 @@ Source: Zheng et al., Ansor, OSDI 2020, section 4.2 and appendix A.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -28,6 +29,7 @@ import numpy.typing as npt
 
 from minitensor import ir
 from minitensor.arith import Integers, Num, linear_of
+from minitensor.errors import ScheduleError
 from minitensor.schedule import Schedule
 from minitensor.search.features import Marks
 from minitensor.search.sketch.blocks import accepts, elementwise_store, fused
@@ -218,12 +220,16 @@ def cut_long_loops(schedule: Schedule) -> None:
 
 
 def _put_units_outside(schedule: Schedule, name: str) -> None:
-    """Put loops of one iteration that are the innermost of a block outside of its others."""
+    """Put the loops of axes with one iteration that are the innermost of a block outside of its
+    others. (A part of a longer axis has one in some candidates, and more in others.)
+    """
     own = _own(ir.paths(schedule.program)[name])
-    units = list(takewhile(lambda loop: loop.extent == 1, reversed(own)))
+    short = {i.binding for i in schedule.program.blocks[name].iters if i.extent == 1}
+    units = list(takewhile(lambda loop: ir.Var(loop.var) in short, reversed(own)))
     moved = [*units[::-1], *own[: len(own) - len(units)]]
     if units and len(moved) > len(units) and all(n.kind is ir.LoopKind.SERIAL for n in moved):
-        schedule.reorder(*(loop.var for loop in moved))
+        with contextlib.suppress(ScheduleError):
+            schedule.reorder(*(loop.var for loop in moved))
 
 
 def _period(block: ir.Block, path: Sequence[ir.For]) -> int:

@@ -8,6 +8,7 @@ from minitensor.codegen import Target
 from minitensor.ir import LoopKind, loop_sites, loops_of
 from minitensor.ir.program import survey_all
 from minitensor.search.sketch import generate_sketches
+from minitensor.search.space.annotate import cut_long_loops
 from minitensor.search.tasks import first
 from minitensor.testing import assert_equivalent
 
@@ -297,3 +298,17 @@ def test_what_repeats_too_soon_or_in_between_is_not(element):
     program = mt.lower([A, mt.compute((7, 240), lambda i, j: element(A, j) + i, name="B")])
     *_, inner = mt.schedule_for(program, TARGET).get_loops("B")
     assert loop_sites(mt.schedule_for(program, TARGET).program)[inner].loop.extent == 240
+
+
+def test_a_part_of_an_axis_with_one_iteration_stays_where_it_is():
+    """It has more in another candidate of the same sketch, whose loops are the same."""
+    X = mt.placeholder((8, 12, 1), name="X")
+    program = mt.lower([X, mt.compute((8, 12, 1), lambda *at: X[at] + 1.0, name="Y")])
+    orders = set()
+    for factor in (1, 2):
+        s = mt.Schedule(program)
+        outer, inner = s.split(s.get_loops("Y")[1], [None, factor])
+        cut_long_loops(s)
+        orders.add(tuple(s.get_loops("Y")))
+        assert s.get_loops("Y")[-1] == inner and outer in s.get_loops("Y")
+    assert len(orders) == 1
