@@ -4,7 +4,8 @@
     python -m benchmarks.programs gram tril       some
     python -m benchmarks.programs --trials 48     with a search as well
 
-Masks, stencils, products of a matrix with itself, reductions over small images, and elements that
-are rolled, tiled or repeated. Each result is checked against torch. A program that is far behind
-points to a missing rule rather than to a kernel that needs tuning.
+Masks, stencils, products of a matrix with itself, reductions over small images, elements that are
+rolled, tiled or repeated, and other types: bytes, integers, half precision. Each result is checked
+against torch. A program that is far behind points to a missing rule rather than to a kernel that
+needs tuning.
 """

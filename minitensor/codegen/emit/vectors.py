@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from minitensor import ir
@@ -41,12 +42,19 @@ def repeated(helpers: Helpers, dtype: ir.DType, times: int) -> Definition:
         f"repeated_{times}_{kind}",
         f"const {element_type(dtype)} *p",
         f"{helpers.vector(part)} x = {helpers.need(load, part)}(p);",
+        *_picked(kind, numbers),
+    )
+
+
+def _picked(kind: str, numbers: Sequence[int]) -> list[str]:
+    """The lines that return some lanes of a vector x, each as often as it is named."""
+    return [
         "#if defined(__clang__) || __GNUC__ >= 12",
         f"return __builtin_shufflevector(x, x, {', '.join(map(str, numbers))});",
         "#else",
         f"return ({kind}){{{', '.join(f'x[{n}]' for n in numbers)}}};",
         "#endif",
-    )
+    ]
 
 
 def can_be_held(dtype: ir.DType) -> bool:
@@ -164,11 +172,7 @@ def lanes_of(helpers: Helpers, dtype: ir.DType, lanes: int, begin: int = 0) -> D
         kind,
         f"lanes_{begin}_{count}_{whole_kind}",
         f"{whole_kind} x",
-        "#if defined(__clang__) || __GNUC__ >= 12",
-        f"return __builtin_shufflevector(x, x, {', '.join(map(str, numbers))});",
-        "#else",
-        f"return ({kind}){{{', '.join(f'x[{n}]' for n in numbers)}}};",
-        "#endif",
+        *_picked(kind, numbers),
     )
 
 

@@ -125,7 +125,7 @@ def test_a_worker_that_is_slower_twice_is_set_aside():
 
 
 def test_a_scheduler_that_dask_knows_to_be_lost_is_said():
-    """What Dask last knew of a scheduler has no workers then."""
+    """Dask's description of a lost scheduler lists no workers."""
     pool = object.__new__(remote.Remote)
     scheduler = SimpleNamespace(address="tcp://server:8786")
     pool._client = SimpleNamespace(scheduler=scheduler, scheduler_info=lambda **_: {})
