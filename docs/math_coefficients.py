@@ -1,4 +1,4 @@
-"""Prints the coefficients of the polynomials in `math32.py` and `math64.py` of codegen/emit.
+"""Prints coefficients of polynomials in `math32.py`, `wider.py` and `math64.py` of codegen/emit.
 
     python docs/math_coefficients.py
 
@@ -155,6 +155,16 @@ def tanh_rest(s: Decimal) -> Decimal:
     return ((e - 1) / (e + 1) - x) / x**3
 
 
+def sine_rest(s: Decimal) -> Decimal:
+    """(sin(x) - x) / x^3 where s = x^2."""
+    return series(s, lambda k: -((-ONE) ** k) / math.factorial(2 * k + 3))
+
+
+def cosine_rest(s: Decimal) -> Decimal:
+    """(cos(x) - 1) / x^2 where s = x^2."""
+    return series(s, lambda k: -((-ONE) ** k) / math.factorial(2 * k + 2))
+
+
 def erf_over_x(s: Decimal) -> Decimal:
     """erf(x) / x where s = x^2."""
     term = lambda k: (-ONE) ** k / (math.factorial(k) * (2 * k + 1))  # noqa: E731
@@ -201,6 +211,7 @@ LN2 = TWO.ln()
 HALF_LN2 = LN2 / 2 * Decimal("1.0001")
 ROOT_LOW, ROOT_HIGH = TWO.sqrt() / 2 - 1, TWO.sqrt() - 1
 MIDDLE = Decimal("1.5")
+EIGHTH = (PI / 4 * Decimal("1.0001")) ** 2
 F32, F64 = np.float32, np.float64
 
 
@@ -230,6 +241,8 @@ TASKS = [
         "erf64 large", lambda u: log_of_erfc(u + MIDDLE), Decimal("0.92") - MIDDLE, 6 - MIDDLE, 18,
         lambda u: log_of_erfc(u + MIDDLE).exp(), F64,
     ),
+    Task("sin32", sine_rest, Decimal(0), EIGHTH, 3, lambda s: s, F64),
+    Task("cos32", cosine_rest, Decimal(0), EIGHTH, 3, lambda s: s, F64),
     Task("power32 exp", exp2_curve, Decimal("-0.5"), Decimal("0.5"), 7, lambda r: ONE, F64),
 ]  # fmt: skip
 

@@ -151,7 +151,7 @@ def _turns(dtype):
     halves = np.concatenate(
         [np.arange(0, 64), 2.0 ** np.arange(6, 120), -(3.0 ** np.arange(1, 70))]
     )
-    near = [16367173 * 2.0**72, 13195531 * 2.0**20, np.finfo(dtype).max / 1.25]
+    near = [16367173 * 2.0**72, 13195531 * 2.0**20, np.finfo(dtype).max / 1.25, 2.0**20]
     return [*(halves * (np.pi / 4)), *near]
 
 

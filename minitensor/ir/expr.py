@@ -53,7 +53,9 @@ FUNCTIONS: Final[dict[str, int]] = {
     "sigmoid": 1,
     "erf": 1,
     "sin": 1,
+    "sin_far": 1,  # sin, of a float32 of any size, where many are small (see `emit.wider`)
     "cos": 1,
+    "cos_far": 1,
     "log1p": 1,
     "expm1": 1,
     "abs": 1,
@@ -327,12 +329,8 @@ def equal(a: Expr | int, b: Expr | int) -> Expr:
 def conjunction(conditions: Iterable[Expr]) -> Expr:
     """All of the conditions: TRUE for none of them, each one once, TRUE left out."""
     result: Expr = TRUE
-    seen: set[Expr] = set()
-    for condition in conditions:
-        for part in conjuncts(condition):
-            if part not in seen:
-                seen.add(part)
-                result = part if result == TRUE else Binary("and", result, part)
+    for part in dict.fromkeys(part for one in conditions for part in conjuncts(one)):
+        result = part if result == TRUE else Binary("and", result, part)
     return result
 
 

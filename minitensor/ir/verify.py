@@ -390,6 +390,8 @@ class _Verifier:
             "abs": dtype.kind != "bool",
             "popcount": dtype.kind in ("int", "uint"),
             "ldexp": dtype.scalar == FLOAT32,
+            "sin_far": dtype.scalar == FLOAT32,
+            "cos_far": dtype.scalar == FLOAT32,
         }
         if not fits.get(function, dtype.is_float):
             self.fail("V4", f"{function} of {dtype}")

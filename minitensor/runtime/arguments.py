@@ -199,6 +199,10 @@ class Signature:
         checks = [(slot, slot.dtype, slot.buffer.shape, slot.flags) for slot in self.slots]
         self._checks = tuple(checks)
         self._input_checks = tuple(check for check in checks if not check[0].is_output)
+        self._makers = tuple(
+            (n, OUTPUTS.maker(self.slots[n].buffer.shape, self.slots[n].dtype))
+            for n in self.outputs
+        )
         self._apart = tuple(
             (output, other)
             for output in self.outputs
@@ -224,11 +228,10 @@ class Signature:
         whole = len(arrays) == len(self.slots)
         if not whole and len(arrays) != len(self._input_checks):
             raise self._count(len(arrays))
+        checks = self._checks if whole else self._input_checks
         results = tuple([arrays[n] for n in self.outputs]) if whole else ()
-        for n, (slot, dtype, shape, flags) in enumerate(
-            self._checks if whole else self._input_checks
-        ):
-            array = arrays[n]
+        for n, (slot, dtype, shape, flags) in enumerate(checks):
+            array = given[n]
             if not (
                 type(array) is np.ndarray
                 and array.dtype is dtype
@@ -237,8 +240,11 @@ class Signature:
             ):
                 arrays[n] = slot.accept(array)
         if not whole:
-            for n in self.outputs:
-                arrays.insert(n, self._allocated(self.slots[n]))
+            for n, make in self._makers:
+                try:
+                    arrays.insert(n, make())
+                except (MemoryError, ValueError):
+                    arrays.insert(n, self._allocated(self.slots[n]))
             return arrays, tuple([arrays[n] for n in self.outputs])
         for output, other in self._apart:
             if np.may_share_memory(arrays[output], arrays[other]):
@@ -264,6 +270,7 @@ class Signature:
         )
 
     def _allocated(self, slot: Slot) -> np.ndarray:
+        """An output where memory is scarce."""
         try:
             return OUTPUTS.empty(slot.buffer.shape, slot.dtype)
         except (MemoryError, ValueError):

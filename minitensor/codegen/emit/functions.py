@@ -9,10 +9,11 @@ the names and the lines of the definition.
         return x if x > 0.0 else 0.0     return select_float32x16(x > 0.0f, x, splat_…(0.0f));
                                      }
 
-Numbers take the type of what they meet. `x if c else y` evaluates both sides. Besides `float64(x)`
-and the like, which convert, there are `bits(x)`, the integer with the bits of a float, `number(i)`,
-its inverse, `horner(x, a, b, c)` = a + x*(b + x*c), and every function of `ir.FUNCTIONS`. `i << 23`
-and `i >> 23` are a multiplication and a floor division by 2^23.
+Numbers take the type of what they meet. `x if c else y` evaluates both sides, on vectors (but see
+`vectors.RARELY`). Besides `float64(x)` and the like, which convert, there are `bits(x)`, the
+integer with the bits of a float, `number(i)`, its inverse, `horner(x, a, b, c)` = a + x*(b + x*c),
+and every function of `ir.FUNCTIONS`. `i << 23` and `i >> 23` are a multiplication and a floor
+division by 2^23.
 
 It does not say which functions are defined: that is `mathematics`.
 """

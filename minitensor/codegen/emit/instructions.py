@@ -121,6 +121,8 @@ _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
     **_of_kind("ps", "float32", 8),
     **_of_kind("pd", "float64", 4),
     **_counting(),
+    ("some", "int32", 8): (_AVX, f"__builtin_ia32_movmskps256((float {_BITS16}){{0}})"),
+    ("some", "int32", 4): (_AVX, f"__builtin_ia32_movmskps((float {_BITS8}){{0}})"),
     ("ldexp", "float32", 16): _SCALED,
     ("ldexp_nonpositive", "float32", 16): _SCALED_DOWN,
     ("widen", "float16", 8): (

@@ -133,8 +133,12 @@ class VectorExpressions(Expressions):
                 return self._call_of(vectors.chosen, "<" if a == p else ">", dtype)(a, b)
             case ir.Select(condition, a, b):
                 name = self.helpers.need(vectors.select, dtype)
-                test = self.mask(condition, dtype.bits)
-                return f"{name}({test}, {self.expr(a)}, {self.expr(b)})"
+                test, other = self.mask(condition, dtype.bits), self.expr(b)
+                text = f"{name}({test}, {self.expr(a)}, {other})"
+                if isinstance(a, ir.Call) and a.function in vectors.RARELY:
+                    some = self.helpers.need(vectors.some, int_twin(dtype))
+                    return wrap(f"{some}({test}) ? {text} : {other}", TERNARY, outer)
+                return text
             case ir.Cast(target, a):
                 return self._vector_cast(a, target, kind)
             case ir.Call("reinterpret", (a,)):

@@ -194,6 +194,18 @@ def select(helpers: Helpers, dtype: ir.DType) -> Definition:
     return name, with_instruction(text, "select", dtype, ("mask", "a", "b", kind))
 
 
+def some(helpers: Helpers, dtype: ir.DType) -> Definition:
+    """Tell whether a mask is set in some lane."""
+    kind, lanes = helpers.vector(dtype), range(dtype.lanes)
+    body = f"return ({' | '.join(f'mask[{lane}]' for lane in lanes)}) != 0;"
+    name, text = function("int", f"some_{kind}", f"{kind} mask", body)
+    return name, with_instruction(text, "some", dtype, ("mask",))
+
+
+RARELY: Final = {"sin_far", "cos_far"}
+"""Functions that are only called where some lane needs them."""
+
+
 def chosen(helpers: Helpers, symbol: str, dtype: ir.DType) -> Definition:
     """`a` in the lanes of floats where it is less ("<") or greater (">") than `b`, else `b`."""
     kind, choice = helpers.vector(dtype), helpers.need(select, dtype)

@@ -1,6 +1,6 @@
 """sin, cos, log1p and expm1 on float32, computed in float64 and rounded once; see `math32`.
 
-The polynomials are Taylor's: in float64 a few terms more cost little.
+Those of log1p and expm1 are Taylor's: in float64 a few terms more cost little.
 """
 
 from __future__ import annotations
@@ -32,30 +32,49 @@ def _quarters() -> str:
     return "\n    ".join(lines)
 
 
-_BOTH: Final = f"""
-    {_quarters()}
-    y = r{len(_TWO_OVER_PI)} * 1.5707963267948966
+_SINES: Final = """
     s = y * y
-    sine = y + y * s * horner(s, -0.16666666666666666, 0.008333333333333333,
-                              -0.0001984126984126984, 2.7557319223985893e-06,
-                              -2.505210838544172e-08, 1.6059043836821613e-10,
-                              -7.647163731819816e-13)
-    cosine = 1.0 + s * horner(s, -0.5, 0.041666666666666664, -0.001388888888888889,
-                              2.48015873015873e-05, -2.755731922398589e-07, 2.08767569878681e-09,
-                              -1.1470745597729725e-11, 4.779477332387385e-14)
-    quarter = bits(n{len(_TWO_OVER_PI)} + 6755399441055744.0)
+    sine = y * (1.0 + s * horner(s, -0.16666666641613412, 0.008333329384005647,
+                                 -0.0001983933416922119, 2.7183047682450532e-06))
+    cosine = 1.0 + s * horner(s, -0.4999999972495914, 0.041666623303030545,
+                              -0.0013886763041737894, 2.4390374908033504e-05)"""
+"""The sine and cosine of y, |y| <= pi/4."""
+
+_NEAR: Final = f"""
+    a = float64(x)
+    t = a * 0.6366197723675814 + 6755399441055744.0
+    n = t - 6755399441055744.0
+    y = (a - n * 1.5707963267341256) - n * 6.077100506506192e-11{_SINES}
+    quarter = bits(t)"""
+"""x = n pi/2 + y for |x| <= 2^20: the first product and difference are exact; n in the low bits of
+`quarter`.
 """
-"""The sine and cosine of r pi/2, and n in the low bits of `quarter`."""
+
+_FAR: Final = f"""
+    {_quarters()}
+    y = r{len(_TWO_OVER_PI)} * 1.5707963267948966{_SINES}
+    quarter = bits(n{len(_TWO_OVER_PI)} + 6755399441055744.0)"""
+"""The same for any x."""
+
+_SIN: Final = """
+    size = cosine if quarter % 2 == 1 else sine
+    turned = float32(-size if quarter % 4 >= 2 else size)"""
+_COS: Final = """
+    size = sine if quarter % 2 == 1 else cosine
+    turned = float32(-size if (quarter + 1) % 4 >= 2 else size)"""
 
 WIDER: Final = f"""
-def sin(x: float32):{_BOTH}
-    size = cosine if quarter % 2 == 1 else sine
-    turned = -size if quarter % 4 >= 2 else size
-    return x if x == 0.0 else float32(turned)
+def sin_far(x: float32):{_FAR}{_SIN}
+    return turned
 
-def cos(x: float32):{_BOTH}
-    size = sine if quarter % 2 == 1 else cosine
-    return float32(-size if (quarter + 1) % 4 >= 2 else size)
+def sin(x: float32):{_NEAR}{_SIN}
+    return sin_far(x) if abs(x) > 1048576.0 else turned
+
+def cos_far(x: float32):{_FAR}{_COS}
+    return turned
+
+def cos(x: float32):{_NEAR}{_COS}
+    return cos_far(x) if abs(x) > 1048576.0 else turned
 
 def log1p(x: float32):
     # log(y) + rest/y, where rest is what the rounding of y = 1 + x lost

@@ -250,6 +250,10 @@ four = Broadcast(f, 4)
             stored(Call("ldexp", (Const(1.0, DType.of("float64")),) * 2, DType.of("float64"))),
             "V4: ldexp of float64",
         ),
+        (
+            stored(Call("sin_far", (Const(1.0, DType.of("float64")),), DType.of("float64"))),
+            "V4: sin_far of float64",
+        ),
         (stored(Call("reinterpret", (f, f), FLOAT32)), "V4: reinterpret does not take 2 arguments"),
         (stored(Call("reinterpret", (f,), INT64), "B"), "V4: reinterpret of float32 as int64"),
         (stored(Call("reinterpret", (p,), BOOL), "P"), "V4: reinterpret of bool as bool"),

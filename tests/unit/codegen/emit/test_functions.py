@@ -212,6 +212,19 @@ def test_a_vector_is_no_longer_where_its_numbers_are_wider():
     assert "float64x16" not in text
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_the_long_way_is_taken_where_a_lane_needs_it(name):
+    far = "(1.048576e+06f < abs_float32x8(x))"
+    lines = [
+        f"    return some_int32x8({far})",
+        f"        ? select_float32x8({far}, {name}_far_float32x8(x), turned)",
+        "        : turned;",
+    ]
+    assert "\n".join(lines) in text_of(getattr(mt, name), vectorized=True)
+    line = f"    return 1.048576e+06f < fabsf(x) ? {name}_far_float(x) : turned;"
+    assert line in text_of(getattr(mt, name), vectorized=False)
+
+
 def test_division_by_a_power_of_two_is_a_shift():
     A = mt.placeholder((8,), "int32", name="A")
     B = mt.compute((8,), lambda i: (A[i] - 1) // 16 + (A[i] + 1) % 8, name="B")
