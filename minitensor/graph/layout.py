@@ -25,7 +25,7 @@ from minitensor.graph.nodes import Nodes
 from minitensor.ir import print_name
 from minitensor.lang import fits
 
-WINDOWS: Final = re.compile(r"conv\dd|conv_transpose\dd|(max|avg)_pool")
+WINDOWS: Final = re.compile(r"conv\dd|conv_transpose\dd|conv_integer|qlinear_conv|(max|avg)_pool")
 """Operators on images, whose values have channels."""
 SMALLEST: Final = 4
 """The fewest channels of a block."""

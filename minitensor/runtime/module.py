@@ -129,7 +129,8 @@ def maker_of(shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], np.ndar
 
     def make() -> np.ndarray:
         raw = np.empty(size, of_bytes)
-        return np.ndarray(shape, dtype, raw, (start - find(raw)) % step)
+        aligned: np.ndarray = np.ndarray(shape, dtype, raw, (start - find(raw)) % step)
+        return aligned
 
     return make
 

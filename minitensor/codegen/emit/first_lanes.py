@@ -47,8 +47,6 @@ def in_registers(stmt: ir.Alloc) -> ir.Stmt | None:
         everything = (ir.Ramp(ir.Const(0), 1, array.shape[0]),)
         match begin:
             case ir.Store(array.name, at, ir.Load(vector, (), dtype)) if at == everything:
-                if not dtype.is_float:
-                    return None
                 vectors_of[array.name] = vector
                 ends[array.name] = ir.Store(vector, (), ir.Load(array.name, everything, dtype))
     if len(ends) < len(arrays):

@@ -14,6 +14,7 @@ results are the same.
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 from minitensor.ir import DType
@@ -98,6 +99,71 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
     return table
 
 
+def _parts_of_integers() -> dict[tuple[str, str, int], tuple[str, str]]:
+    """The first of 32 or 64 bits each, loaded and stored."""
+    table = {}
+    for letter, bits, word in (("d", 32, "int"), ("q", 64, "long long")):
+        for size, short in ((128, ""), (256, "256"), (512, "")):
+            lanes, vector = size // bits, f"({word} __attribute__((vector_size({size // 8}))))"
+            suffix = f"{'s' if bits == 32 else 'd'}i{size}_mask"
+            pointer = f"{vector[:-1]} const *)"
+            masked = f"(const {word} *){{0}}, {vector}{{{{}}}}, {{3}}"
+            store = f"__builtin_ia32_storedqu{suffix}(({word} *){{0}}, {vector}{{1}}, {{2}})"
+            for kind in ("int", "uint"):
+                table["load_part", f"{kind}{bits}", lanes] = (
+                    (_AVX512, f"({{1}})__builtin_ia32_loaddqu{suffix}({masked})")
+                    if size == 512
+                    else (
+                        "defined(__AVX2__)",
+                        f"({{1}})__builtin_ia32_maskload{letter}{short}({pointer}{{0}}, {{2}})",
+                    )
+                )
+                table["store_part", f"{kind}{bits}", lanes] = (
+                    (_AVX512, store)
+                    if size == 512
+                    else (_AVX512VL, f'({{{{ __asm__("" : "+v"({{1}})); {store}; }}}})')
+                )
+    return table
+
+
+def _conversions() -> dict[tuple[str, str, int], tuple[str, str]]:
+    """Integers of 8 and 16 bits to more of them, and back: lanes of 256 bits and of 512."""
+    table = {}
+    words, letters = {8: "char", 16: "short", 32: "int"}, {8: "b", 16: "w", 32: "d"}
+    for narrow, wide in ((8, 16), (8, 32), (16, 32)):
+        bw = " && defined(__AVX512BW__)" * (wide == 16)
+        for size in (256, 512):
+            lanes = size // wide
+            few, many = (
+                f"({words[bits]} __attribute__((vector_size({max(16, lanes * bits // 8)}))))"
+                for bits in (narrow, wide)
+            )
+            half = lanes * narrow == 64
+            quad = "(long long __attribute__((vector_size(16))))"
+            given = f"{few}{quad}{{{{(long long){{0}}}}}}" if half else f"{few}{{0}}"
+            for kind, extends in (("int", "sx"), ("uint", "zx")):
+                call = f"__builtin_ia32_pmov{extends}{letters[narrow]}{letters[wide]}{size}"
+                more = f"_mask({given}, {many}{{{{}}}}, -1)" if size == 512 else f"({given})"
+                for target in ("int", "uint"):
+                    table[f"of {kind}{narrow}", f"{target}{wide}", lanes] = (
+                        _AVX512 + bw if size == 512 else "defined(__AVX2__)",
+                        f"({{1}}){call}{more}",
+                    )
+            call = f"__builtin_ia32_pmov{letters[wide]}{letters[narrow]}{size}_mask"
+            text = f"{call}({many}{{0}}, {few}{{{{}}}}, -1)"
+            for source, target in itertools.product(("int", "uint"), repeat=2):
+                table[f"of {source}{wide}", f"{target}{narrow}", lanes] = (
+                    (_AVX512 if size == 512 else _AVX512VL) + bw,
+                    f"({{1}})({quad}{text})[0]" if half else f"({{1}}){text}",
+                )
+    return table
+
+
+def converts(source: DType, target: DType) -> bool:
+    """Tell whether `with_instruction` knows one that converts vectors."""
+    return (f"of {source.scalar}", str(target.scalar), target.lanes) in _INSTRUCTIONS
+
+
 def _counting() -> dict[tuple[str, str, int], tuple[str, str]]:
     """The bits that are set in each of 32 or 64, in 256 and in 512 bits."""
     table = {}
@@ -121,6 +187,8 @@ _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
     **_of_kind("ps", "float32", 8),
     **_of_kind("pd", "float64", 4),
     **_counting(),
+    **_conversions(),
+    **_parts_of_integers(),
     ("some", "int32", 8): (_AVX, f"__builtin_ia32_movmskps256((float {_BITS16}){{0}})"),
     ("some", "int32", 4): (_AVX, f"__builtin_ia32_movmskps((float {_BITS8}){{0}})"),
     ("ldexp", "float32", 16): _SCALED,

@@ -20,6 +20,7 @@ from minitensor.codegen.emit.c_types import (
 )
 from minitensor.codegen.emit.expressions import Expressions
 from minitensor.codegen.emit.guarded import KEEP_SCALAR, reads_under_condition
+from minitensor.codegen.emit.instructions import converts
 from minitensor.codegen.emit.precedence import (
     AND,
     ATOM,
@@ -234,10 +235,18 @@ class VectorExpressions(Expressions):
 
     def _converted(self, text: str, source: ir.DType, target: ir.DType) -> str:
         """A vector with its lanes as another type. No step is wider than to twice the bits, or to
-        half of them: GCC 12 takes lanes of a byte to 32 bits one by one.
+        half of them, but by an instruction: GCC 12 takes lanes of a byte to 32 bits one by one.
         """
-        for step in conversion_steps(source, target):
-            text = f"__builtin_convertvector({text}, {self.helpers.vector(step)})"
+        steps, source = conversion_steps(source, target), whole(source)
+        while steps:
+            known = [n for n, step in enumerate(steps) if converts(source, whole(step))]
+            step = whole(steps[known[-1] if known else 0])
+            if known:
+                text = f"{self.helpers.need(vectors.converted, source, step)}({text})"
+            else:
+                text = f"__builtin_convertvector({text}, {self.helpers.vector(step)})"
+            del steps[: known[-1] + 1 if known else 1]
+            source = step
         return text
 
     def _lower_part(self, number: ir.Expr, dtype: ir.DType) -> str:

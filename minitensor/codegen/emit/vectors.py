@@ -10,6 +10,7 @@ from minitensor.codegen.emit import scalars
 from minitensor.codegen.emit.bits import popcount
 from minitensor.codegen.emit.c_types import (
     compute_type,
+    conversion_steps,
     element_type,
     int_twin,
     number,
@@ -26,8 +27,8 @@ HELD: Final = 512
 
 def loading(dtype: ir.DType, step: int) -> tuple[Any, ...]:
     """The helper that loads so many lanes `step` apart, and what it is about."""
-    if step == 2 and dtype == whole(dtype) and dtype.bits in (32, 64):
-        return every_second, dtype
+    if step == 2:
+        return every_second, dtype, dtype.lanes
     if step != 1:
         return gather, dtype, dtype.lanes
     return (load, dtype) if dtype == whole(dtype) else (load_part, dtype, dtype.lanes)
@@ -92,12 +93,30 @@ def store(helpers: Helpers, dtype: ir.DType) -> Definition:
     return function("void", f"store_{kind}", params, f"*({kind}_u *)p = x;")
 
 
+def converted(helpers: Helpers, source: ir.DType, target: ir.DType) -> Definition:
+    """The lanes of one type as those of another, by an instruction of some processors."""
+    kind, name = helpers.vector(target), f"{target}_of_{source}"
+    value = "x"
+    for step in conversion_steps(source, target):
+        value = f"__builtin_convertvector({value}, {helpers.vector(step)})"
+    _, text = function(kind, name, f"{helpers.vector(source)} x", f"return {value};")
+    return name, with_instruction(text, f"of {source.scalar}", target, ("x", kind))
+
+
 def load_part(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
     """The vector whose first `count` lanes are at an address; nothing behind them is read."""
-    kind = helpers.vector(dtype)
+    kind, params = helpers.vector(dtype), f"const {element_type(dtype)} *p"
     elements = ", ".join(f"p[{lane}]" for lane in range(count))
-    body = f"return ({kind}){{{elements}}};"
-    name, text = function(kind, f"load_{count}_{kind}", f"const {element_type(dtype)} *p", body)
+    body = [f"return ({kind}){{{elements}}};"]
+    if dtype.bits < 32:
+        half = dtype.with_lanes(dtype.lanes // 2)
+        read, last = helpers.need(load, half), count - half.lanes
+        order = [n if n < half.lanes else n + dtype.lanes - count for n in range(count)]
+        order += [0] * (dtype.lanes - count)
+        both = f"{read}(p), {read}(p + {last})"
+        joined = f"return __builtin_shufflevector({both}, {', '.join(map(str, order))});"
+        body = ["#if defined(__clang__) || __GNUC__ >= 12", joined, "#else", *body, "#endif"]
+    name, text = function(kind, f"load_{count}_{kind}", params, *body)
     element = "int" if dtype.bits == 32 else "long long"
     first = ", ".join(["-1"] * count)
     size = dtype.bits // 8 * dtype.lanes
@@ -108,9 +127,16 @@ def load_part(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
 def store_part(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
     """The first `count` lanes of a vector stored at an address; nothing behind them is written."""
     kind = helpers.vector(dtype)
-    stores = [f"p[{lane}] = x[{lane}];" for lane in range(count)]
     params = f"{element_type(dtype)} *p, {kind} x"
-    name, text = function("void", f"store_{count}_{kind}", params, *stores)
+    body = [f"p[{lane}] = x[{lane}];" for lane in range(count)]
+    if dtype.bits < 32:
+        half = dtype.with_lanes(dtype.lanes // 2)
+        write, last = helpers.need(store, half), count - half.lanes
+        body = [
+            f"{write}({place}, {helpers.need(lanes_of, half, dtype.lanes, begin)}(x));"
+            for place, begin in (("p", 0), (f"p + {last}", last))
+        ]
+    name, text = function("void", f"store_{count}_{kind}", params, *body)
     return name, with_instruction(text, "store_part", dtype, ("p", "x", str(2**count - 1)))
 
 
@@ -123,23 +149,39 @@ def gather(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
     return function(kind, name, params, f"return ({kind}){{{elements}}};")
 
 
-def every_second(helpers: Helpers, dtype: ir.DType) -> Definition:
-    """The vector of every second element from an address on: two vectors that have all of them, of
-    which the second begins with the last element of the first, so that nothing behind is read.
+def every_second(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:
+    """The vector whose first `count` lanes are every second element from an address on: two vectors
+    that have all of them, of which the second ends with the last, so that nothing behind is read.
+    Of small elements, 512 bits are two halves: few processors have an instruction for more.
     """
     kind, lanes = helpers.vector(dtype), dtype.lanes
+    name, params = f"every_second_{_part(count, dtype)}{kind}", f"const {element_type(dtype)} *p"
+    if dtype.bits < 32 and dtype.bits * lanes > 256:
+        half = dtype.with_lanes(lanes // 2)
+        parts = [helpers.need(every_second, half, n) for n in (lanes // 2, count - lanes // 2)]
+        both = f"{{{parts[0]}(p), {parts[1]}(p + {lanes})}}"
+        union = f"union {{ {helpers.vector(half)} part[2]; {kind} whole; }} x = {{{both}}};"
+        return function(kind, name, params, union, "return x.whole;")
+    if 2 * count - 1 < lanes:
+        return function(kind, name, params, f"return {_every_second(kind, count)};")
     read, mask = helpers.need(load, dtype), helpers.vector(int_twin(dtype))
-    order = ", ".join(str(2 * n + (2 * n >= lanes)) for n in range(lanes))
+    begin = 2 * count - 1 - lanes
+    places = [2 * n if 2 * n < lanes else 2 * n - begin + lanes for n in range(count)]
+    order = ", ".join(map(str, places + [0] * (lanes - count)))
     return function(
         kind,
-        f"every_second_{kind}",
-        f"const {element_type(dtype)} *p",
+        name,
+        params,
         "#ifdef __clang__",
-        f"return ({kind}){{{', '.join(f'p[{2 * n}]' for n in range(lanes))}}};",
+        f"return {_every_second(kind, count)};",
         "#else",
-        f"return __builtin_shuffle({read}(p), {read}(p + {lanes - 1}), ({mask}){{{order}}});",
+        f"return __builtin_shuffle({read}(p), {read}(p + {begin}), ({mask}){{{order}}});",
         "#endif",
     )
+
+
+def _every_second(kind: str, count: int) -> str:
+    return f"({kind}){{{', '.join(f'p[{2 * n}]' for n in range(count))}}}"
 
 
 def scatter(helpers: Helpers, dtype: ir.DType, count: int) -> Definition:

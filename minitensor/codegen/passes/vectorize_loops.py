@@ -33,8 +33,6 @@ FEW: Final = 8
 """Up to this many vectors, or scalars that are left over, are written out in a row."""
 FEWEST: Final = 3
 """The least lanes of a vector that are worth one: two are as fast as scalars."""
-PARTIAL: Final = ("float32", "float64", "bool")
-"""The types of elements that may be in the first lanes of a vector."""
 NARROW: Final = ir.DType.of("int32")
 COMPARED: Final = ("<", "<=", "==", "!=")
 LANE: Final = "lane"
@@ -136,8 +134,8 @@ def _part(loop: ir.For, lane: str, start: int, lanes: int, around: _Around) -> i
 
 
 def _has_partial_form(node: ir.Node, lane: str) -> bool:
-    """Tell whether a node is of scalars, or of floats, places and conditions in lanes: numbers that
-    no lane was given do no harm there, as they would where integers are divided.
+    """Tell whether a node is of scalars, or of numbers, places and conditions in lanes: what is in
+    the others does no harm there, as it would where integers are divided, one after the other.
     """
     if isinstance(node, ir.For):
         return node.var != lane
@@ -145,7 +143,8 @@ def _has_partial_form(node: ir.Node, lane: str) -> bool:
         return True
     if node.dtype.scalar == ir.INDEX:
         return isinstance(node, ir.Ramp)
-    return node.dtype.scalar in PARTIAL and not isinstance(node, ir.Lanes)
+    divides = isinstance(node, ir.Binary) and node.op in ("//", "%")
+    return not divides and not isinstance(node, ir.Lanes)
 
 
 def _record_pieces(loop: ir.For, vectors: list[tuple[int, int]], most: int, scalars: int) -> None:

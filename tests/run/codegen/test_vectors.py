@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minitensor as mt
+from minitensor.codegen import generate
 from minitensor.ir.dtype import DType, compute_dtype, pack
 from minitensor.runtime import find_toolchain
 from tests.run.together import built_together
@@ -28,6 +29,7 @@ TERMS = {
 
 
 TARGET = mt.Target("c", num_cores=1)
+WIDE = mt.Target("c", num_cores=1, vector_bits=256)  # for texts, whatever the machine has
 
 
 def scheduled(function, dtype, lanes, size):
@@ -169,7 +171,7 @@ def test_lanes_that_read_an_element_several_times(dtype, times, start):
     kernel = mt.build(s, TARGET)
     np.testing.assert_array_equal(kernel(a), a[:, (np.arange(70) + start) // times])
     whole = start == 0 and times in (2, 4) and dtype in ("float32", "int32")
-    assert f"repeated_{times}_" in kernel.source or not whole
+    assert f"repeated_{times}_" in generate(s.program, WIDE).source or not whole
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "float64"])
@@ -181,7 +183,7 @@ def test_elements_of_two_arrays_in_turn(dtype):
     a, b = (np.arange(50, dtype=dtype) + n for n in (0, 100))
     kernel = mt.build(s, TARGET)
     np.testing.assert_array_equal(kernel(a, b), np.stack([a, b], 1).ravel())
-    assert "_lane" not in kernel.source.split("kernel(")[1]
+    assert "_lane" not in generate(s.program, WIDE).source.split("kernel(")[1]
 
 
 def test_a_side_that_reads_outside_is_not_read():

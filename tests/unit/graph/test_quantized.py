@@ -122,3 +122,16 @@ def test_a_layer_is_one_kernel_and_gives_what_its_meaning_does():
     assert (np.abs(got - wanted) <= 0.5).all()  # a step, where a tie is broken by rounding
     assert (got != wanted).mean() < 0.01
     assert len(model.kernels) == 2  # the image becomes bytes; all that follows
+
+
+def test_layers_of_bytes_have_their_channels_last():
+    """Also where no window over floats, such as a pool, says that these are images."""
+
+    def two_layers(x, v, w):
+        inner = bytes_of(ops.conv2d(bytes_of(x), ops.dequantize(v, 0.01), padding=1))
+        return bytes_of(ops.conv2d(inner, ops.dequantize(w, 0.01)))
+
+    graph = trace(two_layers, x=IMAGE, v=weights(16, 6, 3, 3), w=weights(4, 16, 1, 1)).optimize()
+    fused = graph.fuse()
+    (between,) = (name for name in mt.graph.images(fused) if fused.values[name].shape[1] == 16)
+    assert mt.graph.default_layouts(fused) == {between: 16}
