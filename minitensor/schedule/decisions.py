@@ -178,7 +178,8 @@ def _candidates(program: ir.Program, name: str, value: Any) -> tuple[int | float
     return tuple(plain_value(name, one) for one in value)
 
 
-def _probabilities(program: ir.Program, name: str, value: Any) -> tuple[float, ...] | None:
+def probabilities(program: ir.Program, name: str, value: Any) -> tuple[float, ...] | None:
+    """Weights of candidates in canonical form; None for equal ones."""
     if value is None:
         return None
     expected = f"expected weights from 0 to 1e100, not all 0, but got {name}={shown(value)}"
@@ -204,7 +205,7 @@ def sample_categorical(
     program: ir.Program,
     candidates: Annotated[Sequence[int | float | str], Argument(_candidates)],
     *,
-    probs: Annotated[Sequence[float] | None, Argument(_probabilities)] = None,
+    probs: Annotated[Sequence[float] | None, Argument(probabilities)] = None,
     decision: Annotated[int | None, Argument(_position)] = None,
 ) -> Rewritten[Any]:
     """Choose one of several numbers or strings.

@@ -149,13 +149,16 @@ class Primitive(Generic[P, R]):
         return draw
 
     def among(self, options: Options) -> Options:
-        """Declare the candidates of a decision; an open one is any of them, all equally likely. Of
-        none an empty one is drawn, which the step has to refuse.
+        """Declare the candidates of a decision; an open one is any of them, all equally likely if
+        the argument `probs` does not weigh them. Of none an empty one is drawn, which the step has
+        to refuse.
         """
 
         def draw(program: ir.Program, arguments: Mapping[str, Any], rng: random.Random) -> Any:
-            found = options(program, arguments)
-            return rng.choice(found) if found else ()
+            found, weights = options(program, arguments), arguments.get("probs")
+            if not found or (weights is not None and len(weights) != len(found)):
+                return found[0] if found else ()  # the step refuses it
+            return rng.choice(found) if weights is None else rng.choices(found, weights)[0]
 
         self.options, self.decide = options, draw
         return options

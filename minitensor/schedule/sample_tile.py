@@ -26,7 +26,7 @@ from minitensor.schedule.arguments import (
 )
 from minitensor.schedule.batch import Batch, Effect, StepView
 from minitensor.schedule.candidates import DECIDED, MOST_CANDIDATES, check_decision, decision_of
-from minitensor.schedule.decisions import InnermostLimit, PartCount, divisors
+from minitensor.schedule.decisions import InnermostLimit, PartCount, divisors, probabilities
 from minitensor.schedule.primitive import Rewritten, primitive
 from minitensor.schedule.refusal import refuse
 from minitensor.schedule.scene import Scene
@@ -70,6 +70,7 @@ def _filter(program: ir.Program, name: str, value: Any) -> Any:
             "each candidate has n factors that cover the loop",
             "write None for one of them and it is inferred",
         ),
+        "R4": ("there is one weight for each candidate", "give as many weights as candidates"),
     }
 )
 def sample_tile(
@@ -83,6 +84,7 @@ def sample_tile(
     max_factor: InnermostLimit = 64,
     filter: Annotated[Callable[[Tile], object] | None, Argument(_filter)] = None,
     candidates: Annotated[Sequence[Sequence[int | None]] | None, Argument(_tiles)] = None,
+    probs: Annotated[Sequence[float] | None, Argument(probabilities)] = None,
     decision: Annotated[Sequence[int] | None, Argument(decision_of)] = None,
 ) -> Rewritten[Tile]:
     """Choose factors for `split`: n of them, outermost first, that cover the loop.
@@ -98,7 +100,8 @@ def sample_tile(
                 A trace has the candidates that it left in its place; it is asked about
                 65,536 at most
     candidates  the tuples themselves, in place of a policy; None stands for a factor to be inferred
-    decision    the factors; drawn uniformly from the candidates if None
+    probs       weights of the candidates; equal if None
+    decision    the factors; drawn from the candidates by weight if None
 
     It is AutoTVM's define_split.
 
@@ -108,6 +111,8 @@ def sample_tile(
     given = {"loop": loop, "n": n, "policy": policy, "max_factor": max_factor}
     options = _tile_options(program, {**given, "candidates": candidates})
     check_decision(decision, options, many)
+    if probs is not None and len(probs) != len(options):
+        refuse("R4", f"{len(options)} candidates, {len(probs)} weights")
     return program, tuple(decision or ())
 
 
@@ -231,6 +236,8 @@ def _call_sample_tile(scene: Scene) -> None:
         options["filter"] = _is_even_inside
     if scene.chance(15):
         options["candidates"] = [[None, *[scene.pick([1, 2, 3])] * (n - 1)] for _ in range(2)]
+        if scene.chance(50):
+            options["probs"] = [scene.pick([0.0, 1.0]), 1.0]
     scene.do("split", loop, scene.do("sample_tile", loop, n, **options))
 
 

@@ -28,7 +28,10 @@ LARGEST_TEXT: Final = 4 << 20
 """The most characters of JSON that are read."""
 DEEPEST_LIST: Final = 3
 """The greatest depth of lists in an argument."""
-_LATER: Final[Mapping[str, Mapping[str, Any]]] = {"cache_read": {"place": None}}
+_LATER: Final[Mapping[str, Mapping[str, Any]]] = {
+    "cache_read": {"place": None},
+    "sample_tile": {"probs": None},
+}
 """Arguments that primitives of earlier versions had not: they are not written where they are so."""
 
 

@@ -175,6 +175,17 @@ def test_groups_are_as_long_as_the_instruction_wants_them():
     assert "dot_bf16bf16_16" in str(found)
 
 
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("m, n", [(128, 768), (56, 64), (49, 96), (64, 16), (7, 640)])
+def test_by_hand_a_tile_and_its_operands_fit_in_the_registers(m, n, bits):
+    target = mt.Target("c", 2, bits, features=["avx512_vnni"])
+    schedule = mt.schedule_for(product(m, n, 64), target)
+    steps = [step for step in schedule.trace.steps if step.primitive == "sample_tile"]
+    (*_, rows), (_, vectors) = (step.arguments["decision"] for step in steps)
+    assert rows * vectors + vectors < {256: 16, 512: 32}[bits]
+    assert rows * vectors >= min(m, 4)
+
+
 def test_plain_c_is_not_all_that_is_tried(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     rules = [s.rules for s in mt.search.generate_sketches(product(16, 16, 16))]

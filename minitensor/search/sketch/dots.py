@@ -17,6 +17,7 @@ A long reduction may run in parts, each over all tiles of a block of rows, as in
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import platform
 from collections.abc import Iterator, Sequence
@@ -58,6 +59,10 @@ TALLEST: Final = {16: 8, 32: 14}
 """The most rows of a tile, by the number of registers."""
 WIDE, WIDEST = 2, 4
 """Vectors side by side in most tiles, and the most of them."""
+SUMS: Final = 12
+"""Sums of a tile that are enough for an instruction never to wait for the one before."""
+USUAL: Final = 8
+"""The weight of a tile that an author would take, beside others."""
 MOST_PARTS: Final = 16
 """The most parts of a reduction."""
 _BYTES: Final = ("int8", "uint8")
@@ -307,11 +312,19 @@ def _tile(
         shapes = _row_tiles(state, extents[product.rows.var])
     else:
         rows, shapes = schedule.add_unit_loop(loops[product.lanes.var]), [(1, 1, 1)]
-    i_0, i_1, i_2 = schedule.split(rows, schedule.sample_tile(rows, 3, candidates=shapes))
-    columns, j_2 = schedule.split(loops[product.lanes.var], [None, lanes])
     count = extents[product.lanes.var] // lanes
     widths = [(count // n, n) for n in _divisors(count, WIDEST)]
-    j_0, j_1 = schedule.split(columns, schedule.sample_tile(columns, 2, candidates=widths))
+    height, wide = _usual_tile(state, {h for *_, h in shapes}, {n for _, n in widths})
+    parts_of = _usual_blocks(
+        state, product, [n for n, _, h in shapes if h == height], count // wide
+    )
+    likely = [USUAL if (n, h) == (parts_of, height) else 1 for n, _, h in shapes]
+    tile = schedule.sample_tile(rows, 3, candidates=shapes, probs=likely)
+    i_0, i_1, i_2 = schedule.split(rows, tile)
+    columns, j_2 = schedule.split(loops[product.lanes.var], [None, lanes])
+    likely = [USUAL if n == wide else 1 for _, n in widths]
+    tile = schedule.sample_tile(columns, 2, candidates=widths, probs=likely)
+    j_0, j_1 = schedule.split(columns, tile)
     reduced = [loops[i.var] for i in reduce_iters(block)]
     k_0, k_1 = schedule.split(loops[product.along.var], [None, product.group])
     parts: list[str] = []
@@ -331,6 +344,35 @@ def _tile(
     init = schedule.decompose_reduction(name, [*parts, *reduced, k_0][0])
     schedule.vectorize(schedule.get_loops(init)[-1])
     schedule.tensorize(j_2, dot_name(*product.types, lanes))
+
+
+def _usual_tile(state: State, heights: set[int], widths: set[int]) -> tuple[int, int]:
+    """The rows and vectors of a tile whose sums and operands fit in the registers, and for which
+    the fewest operands are loaded; among those the one with the fewest sums.
+    """
+
+    def cost(tile: tuple[int, int]) -> tuple[bool, float, int]:
+        rows, vectors = tile
+        sums = rows * vectors
+        lacking = max(1.0, SUMS / sums)
+        return sums + vectors >= state.registers, lacking * (1 / rows + 1 / vectors), sums
+
+    return min(itertools.product(sorted(heights), sorted(widths)), key=cost)
+
+
+def _usual_blocks(state: State, product: Product, counts: list[int], columns: int) -> int:
+    """The blocks of rows that an author would take: as few as keep the cores busy, and as keep the
+    rows of one in half of the L2 cache.
+
+    counts   that there may be
+    columns  of tiles
+    """
+    tiled = (product.lanes.var, product.rows.var if product.rows else "")
+    around = math.prod(i.extent for i in spatial_iters(state.block) if i.var not in tiled)
+    size = state.program.buffers[product.left.buffer].nbytes / around
+    busy = FEW * (state.target.num_cores or 1) / (around * columns)
+    wanted = max(busy, 2 * size / state.caches.l2)
+    return next((n for n in sorted(counts) if n >= wanted), max(counts))
 
 
 def _row_tiles(state: State, extent: int) -> list[tuple[int, int, int]]:

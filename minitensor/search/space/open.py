@@ -40,9 +40,18 @@ def knobs_of(schedule: Schedule) -> tuple[Knob, ...]:
             loop = given.get("loop", "")
             block = _block_at(history[number], loop or loops[0]) if loop or loops else ""
             candidates = tuple(options(history[number], given))
-            kind = step.primitive.removeprefix("sample_")
-            made = Knob(number, block, loop, candidates=candidates, kind=kind, loops=loops)
-            found.append(made)
+            kind, weights = step.primitive.removeprefix("sample_"), tuple(given.get("probs") or ())
+            found.append(
+                Knob(
+                    number,
+                    block,
+                    loop,
+                    candidates=candidates,
+                    weights=weights,
+                    kind=kind,
+                    loops=loops,
+                )
+            )
         elif step.primitive == "sample_categorical":
             block, loop, calls = "", "", calls + 1
             if number in splits:

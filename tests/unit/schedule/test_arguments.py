@@ -111,6 +111,7 @@ VALID = {
             "max_factor": 8,
             "filter": lambda factors: factors[1] > 1,
             "candidates": [[None, 4], [8, 1]],
+            "probs": [2.0],
             "decision": [2, 4],
         },
     ),

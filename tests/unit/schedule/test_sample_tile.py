@@ -10,6 +10,7 @@ import minitensor as mt
 from minitensor.ir import paths
 from minitensor.schedule import Ref
 from minitensor.schedule.sample_tile import MOST_FILTERED, _of_policy, _tilings
+from minitensor.search.space.open import knobs_of
 from tests.unit.schedule.common import Refusal, check, each, refused, run_refusal
 from tests.unit.schedule.programs import matmul, scale, start
 
@@ -80,6 +81,18 @@ def test_candidates_are_what_is_given():
     check(s)
 
 
+def test_candidates_are_drawn_by_weight_and_a_schedule_by_hand_has_the_likeliest():
+    tiles = [[None, 8], [None, 4], [None, 2]]
+    s = mt.Schedule(scale(24), seed=0)
+    drawn = [tuple(s.sample_tile("i", 2, candidates=tiles, probs=[0, 1, 3])) for _ in range(80)]
+    assert set(drawn) == {(6, 4), (12, 2)} and drawn.count((12, 2)) > 45
+    one = mt.Schedule(scale(24), seed=0)
+    one.split("i", one.sample_tile("i", 2, candidates=tiles, probs=[1, 5, 3]))
+    (knob,) = knobs_of(one)
+    assert knob.candidates[knob.likeliest(random.Random(0))] == (6, 4)
+    check(one)
+
+
 def test_large_spaces_are_bounded():
     s = mt.Schedule(scale(1 << 20), seed=0)
     tile = s.sample_tile("i", 5)
@@ -142,6 +155,13 @@ REFUSALS = [
         start(scale, 64),
         lambda s: s.sample_tile("i", 2, candidates=[[4, 8]]),
         r"R3: .* \(\[4, 8\] for i of extent 64, n=2\)",
+    ),
+    Refusal(
+        "sample_tile",
+        "R4",
+        start(scale, 64),
+        lambda s: s.sample_tile("i", 1, candidates=[[64]], probs=[1, 2]),
+        r"R4: there is one weight for each candidate \(1 candidates, 2 weights\)",
     ),
 ]
 
