@@ -1,6 +1,7 @@
 """Networks from ONNX files beside other runtimes, in turns.
 
     python -m benchmarks.networks FOLDER [NAME …] [--log FILE] [--minutes M] [--unfused]
+    python -m benchmarks.networks FOLDER [NAME …] --low bytes|bf16
 
 FOLDER, which `benchmarks.exported` fills with five networks, has NAME.onnx, and NAME.npz with
 arrays `in_<input>` and `out_<output>`, which a result must equal within 1e-4 of its largest
@@ -8,6 +9,10 @@ element. `--minutes` tunes each first, into the log; without a log the kernels r
 is the time of the other runtime over ours, the median of those within rounds: above 1 we are
 ahead. Rivals: onnxruntime; openvino, told to compute in float32; torch and torch.compile, for
 those five; with `--unfused` our own kernels, one for each operator, untuned too if there is no log.
+
+With `--low bytes` each network is quantised first, by onnxruntime's static quantiser (QDQ, weights
+by channel) from random inputs; with `--low bf16` its products are of bfloat16, here and in
+openvino. Results must then equal those of floats within a tenth of the largest element.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +35,7 @@ from benchmarks.exported import NETWORKS, module
 from minitensor import runtime
 from minitensor.errors import reason_of
 
-CLOSE = 1e-4
+CLOSE, LOW = 1e-4, 0.1
 SPIN = 0.05
 """Seconds for which the threads of other runtimes may keep a core busy after a call."""
 
@@ -43,7 +49,9 @@ class Call:
     spin: float = SPIN
 
 
-def rivals(path: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Iterator[Call]:
+def rivals(
+    path: Path, inputs: Mapping[str, np.ndarray], threads: int, low: str = ""
+) -> Iterator[Call]:
     """The other runtimes that are installed."""
     with contextlib.suppress(ImportError):
         import onnxruntime  # noqa: PLC0415
@@ -58,14 +66,15 @@ def rivals(path: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Iterat
         import openvino  # noqa: PLC0415
 
         core = openvino.Core()
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads,
+        hint = "bf16" if low == "bf16" else "f32"
+        settings = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads,
                     "PERFORMANCE_HINT": "LATENCY"}  # fmt: skip
         compiled = core.compile_model(core.read_model(str(path)), "CPU", settings)
         request = compiled.create_infer_request()
         yield Call("openvino", lambda: request.infer(dict(inputs)))
     name = path.stem.partition("-b")[0]
     with contextlib.suppress(ImportError):
-        if name in NETWORKS:
+        if name in NETWORKS and not low:
             yield from _torch(name, inputs, threads)
 
 
@@ -85,37 +94,71 @@ def _torch(name: str, inputs: Mapping[str, np.ndarray], threads: int) -> Iterato
         yield Call(title, run)
 
 
-def measured(
-    path: Path, log: str | None, minutes: float, rounds: int, unfused: bool = False
+def quantised(path: Path, folder: Path) -> Path:
+    """A network of floats as one of bytes, in a folder: by onnxruntime, from random inputs."""
+    from onnxruntime import quantization as q  # noqa: PLC0415
+    from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415
+
+    held, rng = np.load(path.with_suffix(".npz"), allow_pickle=False), np.random.default_rng(0)
+    shapes = {n.removeprefix("in_"): held[n].shape for n in held.files if n.startswith("in_")}
+    given = ({n: rng.standard_normal(s, np.float32) for n, s in shapes.items()} for _ in range(4))
+
+    class Inputs(q.CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> Any:
+            return next(given, None)
+
+    ready, made = folder / "ready.onnx", folder / path.name
+    quant_pre_process(path, ready, skip_symbolic_shape=True)
+    types = {"activation_type": q.QuantType.QUInt8, "weight_type": q.QuantType.QInt8}
+    q.quantize_static(
+        ready, made, Inputs(), quant_format=q.QuantFormat.QDQ, per_channel=True, **types
+    )
+    return made
+
+
+def measured(path: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """All that is known of one network, measured as the command line says."""
+    held = np.load(path.with_suffix(".npz"), allow_pickle=False)
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(
+            quantised(path, Path(folder)) if given.low == "bytes" else path, held, given
+        )
+
+
+def _measured(
+    path: Path, held: Mapping[str, np.ndarray], given: argparse.Namespace
 ) -> dict[str, Any]:
-    """All that is known of one network."""
+    log, low = given.log, given.low
     start = time.perf_counter()
-    graph = mt.graph.from_onnx(path).optimize().fuse()
+    graph = mt.graph.from_onnx(path)
+    graph = (graph.in_precision(low) if low == "bf16" else graph.optimize()).fuse()
     reading = time.perf_counter() - start
-    if minutes:
-        mt.tune(graph, time_limit=60 * minutes, log=log, progress=True)
+    if given.minutes:
+        mt.tune(graph, time_limit=60 * given.minutes, log=log, progress=True)
     builds = []
     for _ in range(2):
         start = time.perf_counter()
         model = mt.build(graph, log=log)
         builds.append(time.perf_counter() - start)
-    held = np.load(path.with_suffix(".npz"), allow_pickle=False)
     inputs = {v.name: np.ascontiguousarray(held[f"in_{v.name}"]) for v in graph.inputs}
     found = model(**inputs)
     outputs = found if isinstance(found, tuple) else (found,)
-    wanted = [held[name] for name in held.files if name.startswith("out_")]
+    wanted = [held[name] for name in held if name.startswith("out_")]
     off = max(abs(a - b).max() / abs(b).max() for a, b in zip(outputs, wanted))
-    if off > CLOSE:
+    if off > (LOW if low else CLOSE):
         raise SystemExit(f"{path.name}: off by {off:.1e} of the largest element")
     threads = model.target.num_cores or 1
     own = [np.empty_like(array) for array in outputs]
     prepared = model.prepare(*inputs.values(), *own)
-    calls = [Call("minitensor", prepared, runtime.SPIN_SECONDS), *rivals(path, inputs, threads)]
-    if unfused:
+    calls = [
+        Call("minitensor", prepared, runtime.SPIN_SECONDS),
+        *rivals(path, inputs, threads, low),
+    ]
+    if given.unfused:
         apart = mt.build(graph.fuse("none"), log=log)
         alone = apart.prepare(*inputs.values(), *[np.empty_like(array) for array in outputs])
         calls.append(Call("unfused", alone, runtime.SPIN_SECONDS))
-    turns = runtime.interleave(calls, runtime.Pace(rounds=rounds, burst=0.2))
+    turns = runtime.interleave(calls, runtime.Pace(rounds=given.rounds, burst=0.2))
     profile = model.profile(*inputs.values())
     ours = turns["minitensor"]
     return {
@@ -168,6 +211,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.0, help="of a search, each")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--unfused", action="store_true", help="beside a kernel for each operator")
+    parser.add_argument("--low", choices=("bytes", "bf16"), default="", help="a low precision")
     parser.add_argument("--save", type=Path, help="the table, to this file")
     arguments = parser.parse_args()
     if arguments.minutes and not arguments.log:
@@ -176,8 +220,7 @@ def main() -> None:
     rows = []
     for name in names:
         path = arguments.folder / f"{name}.onnx"
-        limits = (arguments.log, arguments.minutes, arguments.rounds, arguments.unfused)
-        rows.append(measured(path, *limits))
+        rows.append(measured(path, arguments))
         print(table(rows[-1:]).splitlines()[-1], flush=True)
         print("    slowest:", "; ".join(rows[-1]["slowest"]), flush=True)
     print(f"\n{runtime.cpu_name()}, {runtime.usable_cores()} cores\n\n{table(rows)}")
