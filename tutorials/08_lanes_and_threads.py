@@ -75,13 +75,14 @@ assert "4 of 20 iterations are left over by vectors of 8 lanes" in remarks(s)
 # %% [markdown]
 # Two vectors of 8, and one of 4: half a register. (Narrower ones than 128 bits are not used.) Of 23
 # iterations the last seven would be the first lanes of a third vector: there are loads and stores
-# that leave out the lanes behind them. (For floats; what integers leave over is done in scalars.)
-# The rule as plain Python, and the loops by hand, where a slice of numpy stands for a vector:
+# that leave out the lanes behind them. (Not in a loop that divides integers: the lanes behind would
+# divide by whatever they hold. What is left over there is done in scalars.) The rule as plain
+# Python, and the loops by hand, where a slice of numpy stands for a vector:
 
 
 # %%
 def pieces(extent, lanes, narrowest):
-    """(count, lanes) of the vectors of a loop of floats, and 1 lane for what is left."""
+    """(count, lanes) of the vectors of a loop, and 1 lane for what is left."""
     found = []
     while extent and lanes >= narrowest:
         if extent // lanes:
@@ -306,9 +307,9 @@ assert np.array_equal(c, product_in_tiles(p, q))
 # Write these functions in `08_tasks.py`, and let `minitensor course check 08` judge them. The
 # target has vectors of 256 bits.
 #
-# 1. `left_over(extent, bits, size)`: the number of iterations of a vectorized loop of integers
-#    that are done in scalars, if vectors have `bits` bits and elements `size` bits. Vectors of 128
-#    bits are the narrowest ones that are used.
+# 1. `left_over(extent, bits, size)`: the number of iterations of a vectorized loop that divides
+#    integers which are done in scalars, if vectors have `bits` bits and elements `size` bits.
+#    Vectors of 128 bits are the narrowest ones that are used, and none leaves out lanes.
 # 2. `lanes(s)`: `s` is a schedule of a program of several stages on rows, of odd widths. In each
 #    stage, let full vectors do all of a row but for the rest that does not fill a vector, with no
 #    gathers and nothing that goes lane by lane.

@@ -5,7 +5,8 @@ post-dominator), together with all that lies between. So a group has one result,
 for another that waits for it. Three steps, over all nodes in order:
 
     1  what follows a product or a reduction element by element joins it (conv + bias + add + relu)
-    2  elementwise, broadcast and injective chains join each other, and a reduction that reads them
+    2  elementwise, broadcast and injective chains join each other, and a reduction that reads them;
+       an elementwise operand joins what follows a product (the other side of a quantised add)
     3  what only moves elements (transpose, reshape, slice) joins a product: before it, where the
        product alone reads it, and behind it
 
@@ -193,7 +194,9 @@ class _Fusion:
         return ""
 
     def chain(self, name: str, sink: str, middle: list[str]) -> str:
-        """Elementwise, broadcast and injective operators into each other, or into a reduction."""
+        """Elementwise, broadcast and injective operators into each other, into a reduction, or into
+        what follows a product and reads each element once.
+        """
         own = self.kind_of_group(name)
         if own > Kind.INJECTIVE:
             return f"{self.said(name)}, whose result would be computed again and again"
@@ -202,6 +205,9 @@ class _Fusion:
             if kind > Kind.INJECTIVE:
                 return f"{print_name(one)} lies between them, and {self.said(one)}"
         into = self.kind_of_group(sink)
+        shapes = {self.graph.values[one].shape for one in (name, sink)}
+        if not middle and own in _LIGHT and self.kind[sink] in _LIGHT and len(shapes) == 1:
+            return ""
         if into > Kind.REDUCTION:
             return f"{self.said(sink)}, which would compute its operands again"
         if into is Kind.REDUCTION:

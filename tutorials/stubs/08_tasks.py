@@ -5,7 +5,7 @@ def left_over(extent, bits, size):
     """Return how many iterations of a vectorized loop are done in scalars.
 
     Vectors have `bits` bits (those of 128 are the narrowest that are used). Elements are integers
-    of `size` bits: no vector of them leaves out lanes.
+    of `size` bits that are divided: no vector of them leaves out lanes.
     """
     raise NotImplementedError
 

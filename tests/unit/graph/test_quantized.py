@@ -135,3 +135,18 @@ def test_layers_of_bytes_have_their_channels_last():
     fused = graph.fuse()
     (between,) = (name for name in mt.graph.images(fused) if fused.values[name].shape[1] == 16)
     assert mt.graph.default_layouts(fused) == {between: 16}
+
+
+def test_the_other_side_of_an_add_is_read_as_bytes():
+    """No kernel of its own makes floats of what a layer skips."""
+
+    def block(x, w):
+        inner = bytes_of(x)
+        layer = bytes_of(ops.conv2d(inner, ops.dequantize(w, 0.01), padding=1), 0.5, 3)
+        return bytes_of(ops.add(layer, inner), 0.5, 3)
+
+    graph = trace(block, x=IMAGE, w=weights(6, 6, 3, 3)).optimize().fuse()
+    assert len(graph.kernels) == 2 and len(graph.kernels[0]) == 1
+    x = RNG.standard_normal(IMAGE[0], np.float32)
+    wanted = mt.interpret(graph, x)
+    assert (np.abs(mt.build(graph)(x) - wanted) <= 0.5).all()
