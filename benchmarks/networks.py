@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import sys
 import tempfile
 import time
@@ -216,7 +217,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.minutes and not arguments.log:
         parser.error("--minutes needs --log, which keeps what is found")
-    names = arguments.names or sorted(path.stem for path in arguments.folder.glob("*.onnx"))
+    there = sorted(path.stem for path in arguments.folder.glob("*.onnx"))
+    names = arguments.names or there
+    for name in names if there else [""]:
+        if name not in there:
+            has = ", ".join(there) or "no network; benchmarks.exported makes five"
+            parser.error(f"{arguments.folder} has no {name or '*'}.onnx: it has {has}")
+    if arguments.low == "bytes" and importlib.util.find_spec("onnxruntime") is None:
+        parser.error("--low bytes needs onnxruntime, which quantises: pip install onnxruntime")
     rows = []
     for name in names:
         path = arguments.folder / f"{name}.onnx"
