@@ -35,6 +35,7 @@ def test_a_schedule_against_its_definition(run, user_file):
     assert found["times_as_fast_as"]["as defined"] > 0
 
 
+@pytest.mark.slow
 def test_an_operator_is_timed_as_rules_schedule_it(run, user_file, monkeypatch):
     compared, real = [], bench.compare
     monkeypatch.setattr(bench, "compare", lambda *a: compared.append(a[1]) or real(*a))

@@ -33,6 +33,7 @@ def test_a_tile_that_fills_the_registers_keeps_them(rows, vectors, bits, hidden)
     np.testing.assert_array_equal(kernel(*given), given[0] @ given[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "bits", "hidden"), [(6, 256, True), (5, 256, False), (12, 512, False), (15, 512, True)]
 )

@@ -168,6 +168,7 @@ def test_a_students_own_files_are_safe(tmp_path):
     assert found.passed or "writes" in found.lacking or "does not define" in found.lacking
 
 
+@pytest.mark.slow
 def test_nothing_is_left_running(tmp_path):
     text = (
         "import ctypes, time\nlibc = ctypes.CDLL(None)\n"

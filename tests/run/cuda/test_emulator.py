@@ -72,6 +72,7 @@ def test_there_is_no_false_alarm_in_any_order(checked, name):
     assert len(ORDERS) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_values_are_the_same_in_each_order(loaded, order):
     for name, kernel in loaded(CORRECT, order=order, seed=3).items():

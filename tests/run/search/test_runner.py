@@ -443,6 +443,7 @@ class TestConstants:
         assert result.status is Status.WRONG
 
 
+@pytest.mark.slow
 def test_runners_in_a_context_have_the_same_processes(products, program, monkeypatch):
     other = mt.lower(mt.workloads.softmax(4, 8))
     with Processes() as shared:

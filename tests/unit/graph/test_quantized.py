@@ -137,6 +137,7 @@ def test_layers_of_bytes_have_their_channels_last():
     assert mt.graph.default_layouts(fused) == {between: 16}
 
 
+@pytest.mark.slow
 def test_the_other_side_of_an_add_is_read_as_bytes():
     """No kernel of its own makes floats of what a layer skips."""
 

@@ -138,6 +138,7 @@ def test_the_nearest_in_work_come_first_and_others_names_last():
     assert nearest_first(found, product(48)) == [b, a, d, c]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["evolution", "random"])
 def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
     program = product()
@@ -157,6 +158,7 @@ def test_a_search_begins_with_them_unless_it_draws_at_random(strategy, log):
     assert not {tried.candidate for tried in fresh} >= set(expected)
 
 
+@pytest.mark.slow
 def test_a_search_that_is_resumed_goes_on_as_it_would_have():
     program, space = product(), space_of(product(96))
     drawn = [space.draw(random.Random(seed)) for seed in range(24)]

@@ -243,6 +243,7 @@ def rows_by_parts(rows):
     return s
 
 
+@pytest.mark.slow
 def test_a_guard_of_elements_leaves_the_hot_part_though_it_is_asked_seldom():
     s = rows_by_parts(61)
     assert not conditions(run(s.program, "partition_loops"))

@@ -97,6 +97,7 @@ class TestVersions:
         new = same(tiled(product(lambda i, j, k: k <= 2 * (i // 4))))
         assert conditions(new.body) == ["k <= i_0*2"] and not chosen(new)
 
+    @pytest.mark.slow
     def test_pieces_of_the_loop_around_have_versions_too(self):
         new = same(tiled(product(lambda i, j, k: k <= i, (64, 32, 64))))
         assert conditions(new.body) == [
@@ -170,6 +171,7 @@ def test_maxima_and_minima(kind, floor):
     assert bool(conditions(same(s).body)) == (floor == identity)
 
 
+@pytest.mark.slow
 @given(st.data())
 @examples(25, 300)
 def test_any_condition_any_tile(data):
