@@ -8,6 +8,7 @@ outputs are kept, the last ones that were freed, and a call that needs as much t
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -51,9 +52,7 @@ class Kept:
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], np.ndarray]:
         """A function that makes what `empty` returns, as fast as can be for small arrays."""
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
+        size = dtype.itemsize * math.prod(shape)
         return partial(self.empty, shape, dtype) if size >= LARGE else maker_of(shape, dtype)
 
     def fresh(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:

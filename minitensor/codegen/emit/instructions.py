@@ -49,6 +49,13 @@ def _masked(op: str, kind: str, bits: int) -> str:
     return f"__builtin_ia32_{op}{kind}{size}_mask({{1}}, {{0}}, {{1}}, {ordered}{rounding})"
 
 
+def _masked_store(store: str, size: int) -> tuple[str, str]:
+    """A store of the first lanes of `size` bits; what GCC must not see of it is said above."""
+    if size == 512:
+        return _AVX512, store
+    return _AVX512VL, f'({{{{ __asm__("" : "+v"({{1}})); {store}; }}}})'
+
+
 def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tuple[str, str]]:
     """The instructions on vectors of `lanes` floats in 256 bits, on half and on twice as many.
 
@@ -91,11 +98,7 @@ def _of_kind(kind: str, dtype: str, lanes: int) -> dict[tuple[str, str, int], tu
             else (_AVX, f"__builtin_ia32_maskload{kind}{short}((const {{1}} *){{0}}, {{2}})")
         )
         store = f"__builtin_ia32_storeu{kind}{size}_mask({{0}}, {{1}}, {{2}})"
-        table["store_part", dtype, count] = (
-            (_AVX512, store)
-            if size == 512
-            else (_AVX512VL, f'({{{{ __asm__("" : "+v"({{1}})); {store}; }}}})')
-        )
+        table["store_part", dtype, count] = _masked_store(store, size)
     return table
 
 
@@ -118,11 +121,7 @@ def _parts_of_integers() -> dict[tuple[str, str, int], tuple[str, str]]:
                         f"({{1}})__builtin_ia32_maskload{letter}{short}({pointer}{{0}}, {{2}})",
                     )
                 )
-                table["store_part", f"{kind}{bits}", lanes] = (
-                    (_AVX512, store)
-                    if size == 512
-                    else (_AVX512VL, f'({{{{ __asm__("" : "+v"({{1}})); {store}; }}}})')
-                )
+                table["store_part", f"{kind}{bits}", lanes] = _masked_store(store, size)
     return table
 
 

@@ -315,10 +315,9 @@ def _tile(
     count = extents[product.lanes.var] // lanes
     widths = [(count // n, n) for n in _divisors(count, WIDEST)]
     height, wide = _usual_tile(state, {h for *_, h in shapes}, {n for _, n in widths})
-    parts_of = _usual_blocks(
-        state, product, [n for n, _, h in shapes if h == height], count // wide
-    )
-    likely = [USUAL if (n, h) == (parts_of, height) else 1 for n, _, h in shapes]
+    counts_of_blocks = [n for n, _, h in shapes if h == height]
+    blocks = _usual_blocks(state, product, counts_of_blocks, count // wide)
+    likely = [USUAL if (n, h) == (blocks, height) else 1 for n, _, h in shapes]
     tile = schedule.sample_tile(rows, 3, candidates=shapes, probs=likely)
     i_0, i_1, i_2 = schedule.split(rows, tile)
     columns, j_2 = schedule.split(loops[product.lanes.var], [None, lanes])
