@@ -13,6 +13,7 @@ from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
 from minitensor.errors import printable, reason_of
 from minitensor.search import Remote
+from minitensor.search.runner.there import ONLY_BUILDS
 from minitensor.system import asyncio
 
 TEXT: Final = "measure candidates for searches on other machines, through Dask"
@@ -23,9 +24,9 @@ examples:
   minitensor tune matmul --workers tcp://server:8786          from anywhere
 
 A worker runs what it is sent, in its own cache (MINITENSOR_CACHE_DIR), and measures one candidate
-at a time. Start one on a machine, and nothing else there while it measures. The network has to be
-trusted, or made safe: --tls-ca-file, --tls-cert and --tls-key are Dask's. docs/many_machines.md has
-the whole. Ctrl-C ends it.
+at a time. Start one on a machine, and nothing else there while it measures, but for workers on
+other cores that only build (--builds). The network has to be trusted, or made safe: --tls-ca-file,
+--tls-cert and --tls-key are Dask's. docs/many_machines.md has the whole. Ctrl-C ends it.
 """
 
 
@@ -38,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="MODULE",
         help="import this module first: its intrinsics and primitives may be asked for",
+    )
+    parser.add_argument(
+        "--builds",
+        action="store_true",
+        help="measure nothing, and compile for workers that measure and have the same compiler",
     )
     parser.add_argument("--name", help="of the worker, in Dask's pages")
     for name in ("ca-file", "cert", "key"):
@@ -98,7 +104,8 @@ async def _serve(
         name=arguments.name,
         security=security,
         memory_limit=None,
-        env={"OMP_NUM_THREADS": cores},  # else Dask makes it 1
+        # Dask makes the first 1
+        env={"OMP_NUM_THREADS": cores, **({ONLY_BUILDS: "1"} if arguments.builds else {})},
         preload=arguments.trust,
         silence_logs=40,
     ) as nanny:

@@ -38,7 +38,8 @@ READER_SECONDS: Final = 1.0
 """The same for readers, which continue without it and may then see an unfinished line."""
 
 _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk has no room."""
 _NEW_MODE: Final = 0o600
 _BLANK: Final = b" \t\r\n\0"
 """NULs are what a file system may leave of a block that was not written when power was lost."""
@@ -317,7 +318,7 @@ def _no_file(name: str) -> ArgumentError:
 
 
 def _failed(doing: str, name: str, failure: OSError) -> TuningError:
-    if failure.errno in _FULL:
+    if failure.errno in FULL:
         advice = "free some space, or use another file (what was written before is kept)"
     elif isinstance(failure, FileNotFoundError):
         advice = "make its folder first"

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +23,7 @@ from minitensor.codegen import Emitted, Target, generate_together, split_constan
 from minitensor.errors import CompileError, MeasureError, reason_of, unexpected
 from minitensor.ir import Buffer, Program
 from minitensor.schedule import Schedule
+from minitensor.search.logfile import FULL
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.timing import compile_lock
 
@@ -69,22 +73,39 @@ class Text:
     cold: tuple[str, ...] = ()
 
 
+def text_digest(source: str) -> str:
+    """What a text is known by on other machines."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
 def compile_text(source: str, time_limit: float) -> Reply:
     """Compile C text, or take it from the cache: {"library", "command"}, paths and words.
 
     Where that fails {"error", "command", "details", "seconds"}: the message, what the compiler
-    printed, and how long it took.
+    printed, and how long it took, and whether there was no room on the disk ("full").
     Nothing is timed meanwhile. Any executor may run this: it takes and gives plain data.
     """
+    return compiled_by(runtime.find_toolchain, source, time_limit, compile_lock)
+
+
+def compiled_by(
+    compiler: Callable[[], runtime.Toolchain],
+    source: str,
+    time_limit: float,
+    lock: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Reply:
+    """The reply of `compile_text`, by another compiler or lock."""
     start = time.monotonic()
     try:
-        with compile_lock():
-            compiled = runtime.compile_library(source, runtime.find_toolchain(), time_limit)
+        with lock():
+            compiled = runtime.compile_library(source, compiler(), time_limit)
     except Exception as failure:  # a request without a reply would be waited for
         reply = {"error": reason_of(failure), "command": [], "details": "", "seconds": 0.0}
+        reply["full"] = False
         if isinstance(failure, CompileError):
             reply |= {"command": list(failure.command), "details": failure.stderr}
             reply["seconds"] = time.monotonic() - start
+            reply["full"] = any(os.strerror(n) in f"{failure} {failure.stderr}" for n in FULL)
         return reply
     return {"library": str(compiled.path), "command": list(compiled.command)}
 
@@ -213,6 +234,11 @@ class _Build:
                 self.found[number] = Built(
                     one.emitted, reply["library"], command, one.early, one.cold
                 )
+        elif reply["full"]:
+            raise MeasureError(
+                f"nothing can be built: {reply['error']}; the disk of {runtime.cache_folder()} is "
+                "full: free some space, or name another folder in MINITENSOR_CACHE_DIR"
+            )
         elif len(programs) < 2:
             command, details = tuple(reply["command"]), reply["details"]
             failed = Result(Status.BUILD, message=reply["error"], command=command, details=details)

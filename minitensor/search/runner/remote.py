@@ -5,41 +5,26 @@ a worker (`there`) builds and measures in its own cache with its own compiler. W
 are used, the same processor, cores, vector width and compiler, so that a ranking has the speeds of
 one kind. Each is asked at times for the time of one candidate that all have measured, the
 *yardstick*: one that is slower than another, twice, is set aside, and its last candidates are
-measured elsewhere.
-
-A request is on one worker at a time, and its answer counts once. If its worker is lost it goes to
-another; a candidate that was there when three were lost has ended them.
+measured elsewhere. Workers of other kinds with the same compiler build for them. Who does what is
+`rounds`' affair.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import re
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
-from minitensor.errors import ArgumentError, MeasureError, is_integer, reason_of, unexpected
-from minitensor.lang import definition_as_python
+from minitensor.errors import ArgumentError, is_integer, reason_of, unexpected
 from minitensor.schedule import Schedule
 from minitensor.search.runner import there
-from minitensor.search.runner.results import Result, Settings, Status
-from minitensor.search.runner.workers import Request, Sent, Worker, worker_of
+from minitensor.search.runner.results import Result, Settings
+from minitensor.search.runner.rounds import Round
+from minitensor.search.runner.workers import BEAT, ONLY_BUILDS, Pool
 
-LOST: Final = 3
-"""Workers that a candidate may be on when they are lost."""
-UNLIKE: Final = 0.15
-"""A worker whose yardstick takes longer than the fastest one by more, twice, is not like it."""
-EACH: Final = 8
-"""Requests to a worker after which the yardstick is measured there again."""
-AHEAD: Final = 2
-"""Requests that a worker has at once: it does the first."""
-_BEAT: Final = 0.5  # seconds between two looks at which workers are there
-_FETCHING: Final = 10.0  # seconds in which replies come from the workers that have them
 _WITHOUT: Final = (
     "measuring on other machines needs dask.distributed: python -m pip install "
     "'minitensor[distributed]'"
@@ -59,6 +44,8 @@ class Remote:
     each      candidates in a request
     wait      seconds to wait for a first worker
 
+    Workers of other kinds, and those that only build, compile for them if they have the same
+    compiler; the record's flags then spell out what `-march=native` is where it was measured.
     A worker runs code that it is sent: use a network that you trust, or Dask's TLS. Workers that
     come later are used, those that are lost are not missed while there is one.
 
@@ -66,7 +53,7 @@ class Remote:
     in a search, if there is none left.
     """
 
-    _work = staticmethod(there.measured)
+    _work, _builds = staticmethod(there.measured), staticmethod(there.built)
     _about = staticmethod(there.described)
 
     def __init__(
@@ -93,18 +80,16 @@ class Remote:
         self._client = self._connected(client, wait) if self._own else client
         if not isinstance(self._client, distributed.Client):
             raise unexpected("an address, or a distributed.Client", "client", client)
-        self._workers: dict[str, Worker] = {}
-        self._yardstick: tuple[str, str] | None = None
-        self._count, self._looked = 0, -1e9
+        self._pool = Pool(self._client, self._about)
         until = time.monotonic() + wait
         try:
-            while not self._look(now=True) and time.monotonic() < until:
-                time.sleep(_BEAT / 5)
-            self.kind = self._chosen(kind)
+            while not self._pool.look(now=True) and time.monotonic() < until:
+                time.sleep(BEAT / 5)
+            self.kind = self._pool.kind = self._chosen(kind)
         except BaseException:
             self.close()
             raise
-        about = next(w.about for w in self._workers.values() if w.kind == self.kind)
+        about = next(w.about for w in self._pool.workers.values() if w.kind == self.kind)
         self.target = there.target_of(about["target"])
 
     def __enter__(self) -> Remote:
@@ -135,7 +120,7 @@ class Remote:
     @property
     def address(self) -> str:
         """Address of the scheduler."""
-        return str(self._client.scheduler.address)
+        return self._pool.address
 
     # ---- workers
 
@@ -147,60 +132,22 @@ class Remote:
     @property
     def kinds(self) -> dict[str, int]:
         """The kinds of workers that are there, each with their number."""
-        self._look(now=True)
-        found: dict[str, int] = {}
-        for worker in self._workers.values():
-            found[worker.kind] = found.get(worker.kind, 0) + 1
-        return found
+        return dict(Counter(worker.kind for worker in self._pool.look(now=True)))
 
     @property
     def at_once(self) -> int:
         """Candidates that all workers together take."""
-        return self.each * len(self._pool())
+        return self.each * (len(self._pool.measuring()) + len(self._pool.building()))
 
     def explain(self) -> str:
-        """The workers: what they are, what they measured, and why some are set aside."""
-        lines = [f"{len(self._workers)} workers; measured on {self.kind}"]
-        for worker in self._workers.values():
-            text = f"{worker.candidates} candidates in {worker.requests} requests"
-            if worker.took:
-                text += f", {self._slowness(worker):.2f} times as long as the fastest"
-            state = f"set aside: {worker.reason}" if worker.reason else text
-            lines.append(f"  {worker.about.get('name', '?')} {worker.address}: {state}")
-        return "\n".join(lines)
-
-    def _look(self, now: bool = False) -> list[Worker]:
-        """The workers that were there lately, or are now; new ones are asked what they are."""
-        if not now and time.monotonic() < self._looked + _BEAT:
-            return list(self._workers.values())
-        self._looked = time.monotonic()
-        try:
-            answer = self._client.scheduler_info(n_workers=-1)
-        except TypeError:  # of an older Dask
-            answer = self._client.scheduler_info()
-        if (known := answer.get("workers")) is None:  # Dask has noticed first
-            raise self._gone()
-        for address in [a for a in self._workers if a not in known]:
-            del self._workers[address]
-        news = [address for address in known if address not in self._workers]
-        if news:
-            answers = self._client.run(self._about, workers=news, on_error="return")
-            for address, answer in answers.items():
-                about = json.loads(answer) if isinstance(answer, str) else {"error": str(answer)}
-                self._workers[address] = worker_of(address, about)
-        return list(self._workers.values())
-
-    def _gone(self) -> MeasureError:
-        """The error for a scheduler that does not answer."""
-        return MeasureError(
-            f"the Dask scheduler at {self.address} is gone; what was measured is in the log, "
-            "and the same search goes on from there once it is back"
-        )
+        """The workers: what they are, what they did, and why some are set aside."""
+        return self._pool.explain()
 
     def _chosen(self, kind: str | None) -> str:
-        usable = sorted({w.kind for w in self._workers.values() if not w.reason})
+        workers = list(self._pool.workers.values())
+        usable = sorted({w.kind for w in workers if not w.reason})
         listed = "; ".join(f"{name} ({n})" for name, n in self.kinds.items()) or "none"
-        reasons = "".join(f"; {w.reason}" for w in self._workers.values() if w.reason)
+        reasons = "".join(f"; {w.reason}" for w in workers if w.reason and w.reason != ONLY_BUILDS)
         if kind is None and len(usable) == 1:
             return usable[0]
         if kind is None and usable:
@@ -212,17 +159,6 @@ class Remote:
                 "`minitensor worker ADDRESS`"
             )
         return str(kind)
-
-    def _pool(self) -> list[Worker]:
-        found = [w for w in self._look() if w.kind == self.kind and not w.reason]
-        if not found:
-            raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")
-        return found
-
-    def _slowness(self, worker: Worker) -> float:
-        """The time of a worker's yardstick, in times of the fastest's."""
-        known = [w.took for w in self._workers.values() if w.took and not w.reason]
-        return worker.took / min(known) if known and worker.took else 1.0
 
     # ---- measurements
 
@@ -236,167 +172,15 @@ class Remote:
         self, schedules: Sequence[Schedule], best: float | None = None
     ) -> Iterator[Result]:
         """The same on one worker, for schedules that are compared with each other."""
-        return self._measured(schedules, best, there.MOST - 1)
+        return self._measured(schedules, best, there.MOST - 1, alone=True)
 
     def _measured(
-        self, schedules: Sequence[Schedule], best: float | None, each: int
+        self, schedules: Sequence[Schedule], best: float | None, each: int, alone: bool = False
     ) -> Iterator[Result]:
         if not schedules:
             return
-        definition = definition_as_python(schedules[0].history[0])
-        traces = [schedule.trace.to_json() for schedule in schedules]
-        if self._yardstick is not None and self._yardstick[0] != definition:
-            self._yardstick = None
-            for worker in self._workers.values():
-                worker.took, worker.doubted = 0.0, False
-        waiting = deque(
-            Request(list(range(first, min(first + each, len(traces)))))
-            for first in range(0, len(traces), each)
-        )
-        found: dict[int, Result] = {}
-        flying: list[Sent] = []
-        given = 0
-        try:
-            while given < len(traces):
-                self._send(waiting, flying, definition, traces, best)
-                self._receive(waiting, flying, found, definition, traces)
-                while given in found:
-                    yield found.pop(given)
-                    given += 1
-        except (OSError, self._dask.CancelledError, self._dask.client.FuturesCancelledError):
-            raise self._gone() from None
-        finally:
-            for sent in flying:
-                sent.future.cancel()
-
-    def _send(
-        self,
-        waiting: deque[Request],
-        flying: list[Sent],
-        definition: str,
-        traces: Sequence[str],
-        best: float | None,
-    ) -> None:
-        """Give each worker a request, and one to go on with."""
-        pool = self._pool()
-        count = Counter(sent.worker.address for sent in flying)
-        for worker in [w for ahead in range(AHEAD) for w in pool if count[w.address] <= ahead]:
-            if not waiting:
-                break
-            request = waiting.popleft()
-            texts = [traces[number] for number in request.numbers]
-            measures = worker.doubted or worker.requests % EACH == 0
-            yardstick = self._yardstick if measures else None
-            if yardstick is not None:
-                texts = [yardstick[1], *texts]
-            self._count += 1
-            identity = f"{self._count}"
-            payload = json.dumps(
-                {
-                    "version": there.VERSION,
-                    "id": identity,
-                    "definition": definition,
-                    "target": self.target.as_dict(),
-                    "settings": asdict(self.settings),
-                    "seed": self.seed,
-                    "best": best,
-                    "traces": texts,
-                }
-            )
-            limits = self.settings
-            seconds = AHEAD * (len(texts) * (2 * limits.time_limit + limits.compile_limit) + 60.0)
-            sent = Sent(
-                request, worker, identity, yardstick is not None, time.monotonic() + seconds
-            )
-            sent.future = self._client.submit(
-                self._work, payload, workers=[worker.address], pure=False, retries=0
-            )
-            flying.append(sent)
-
-    def _receive(
-        self,
-        waiting: deque[Request],
-        flying: list[Sent],
-        found: dict[int, Result],
-        definition: str,
-        traces: Sequence[str],
-    ) -> None:
-        """Take what has come, and see who is lost."""
-        futures = [sent.future for sent in flying]
-        try:
-            with self._client.as_current():
-                self._dask.wait(futures, timeout=_BEAT, return_when="FIRST_COMPLETED")
-        except (self._dask.TimeoutError, TimeoutError):
-            self._look()
-        done = [sent for sent in flying if sent.future.status == "finished"]
-        replies: dict[str, object] = {}
-        until = time.monotonic() + _FETCHING
-        for sent in done:  # Dask waits for ever for a reply whose worker was lost with it
-            with contextlib.suppress(self._dask.TimeoutError, TimeoutError):
-                left = max(0.1, until - time.monotonic())
-                replies[sent.identity] = sent.future.result(timeout=left)
-        first: set[str] = set()
-        for sent in list(flying):
-            gone = sent.worker.address not in self._workers
-            late = time.monotonic() > sent.until
-            ahead = sent.worker.address not in first
-            first.add(sent.worker.address)
-            if sent.identity in replies:
-                flying.remove(sent)
-                reply = replies[sent.identity]
-                self._take(waiting, sent, reply, found, definition, traces)
-            elif gone or late or sent.future.status in ("error", "cancelled", "lost"):
-                flying.remove(sent)
-                sent.future.cancel()
-                if late and not gone:
-                    sent.worker.reason = "it does not answer"
-                self._again(waiting, sent.request, found, ahead and (gone or late))
-
-    def _again(
-        self, waiting: deque[Request], request: Request, found: dict[int, Result], was_lost: bool
-    ) -> None:
-        """Have a request measured again; one candidate that was there too often has failed."""
-        request.lost += was_lost
-        if request.lost < LOST:
-            waiting.appendleft(request)
-        elif len(request.numbers) > 1:  # which of them is it
-            waiting.extendleft(Request([number], LOST - 1) for number in request.numbers)
-        else:
-            message = f"{LOST} workers were lost while they measured it"
-            found[request.numbers[0]] = Result(Status.CRASH, message=message)
-
-    def _take(
-        self,
-        waiting: deque[Request],
-        sent: Sent,
-        reply: object,
-        found: dict[int, Result],
-        definition: str,
-        traces: Sequence[str],
-    ) -> None:
-        worker = sent.worker
-        try:
-            results = there.results_of(
-                reply, sent.identity, len(sent.request.numbers) + sent.yardstick
-            )
-        except MeasureError as failure:
-            worker.reason = failure.message
-            self._again(waiting, sent.request, found, False)
-            return
-        worker.requests += 1
-        if sent.yardstick:
-            first = results.pop(0)
-            worker.took = first.median if first.ok and not first.disturbed else worker.took
-            slow, doubted = self._slowness(worker) > 1 + UNLIKE, worker.doubted
-            worker.doubted = slow
-            if slow and len(self._pool()) > 1:
-                if doubted:
-                    times = f"{self._slowness(worker):.2f} times as long"
-                    worker.reason = f"the candidate that all measure takes {times} there"
-                self._again(waiting, sent.request, found, False)
-                return
-        worker.candidates += len(results)
-        for number, result in zip(sent.request.numbers, results):
-            found[number] = result
-            if self._yardstick is None and result.ok and not result.disturbed and not result.early:
-                self._yardstick, worker.took = (definition, traces[number]), result.median
+        common = {"target": self.target.as_dict(), "seed": self.seed, "best": best}
+        works = self._work, self._builds
+        yield from Round(
+            self._pool, self._dask, works, schedules, each, self.settings, common, alone
+        ).results()

@@ -37,6 +37,7 @@ from minitensor.search.runner.build import (
     Wait,
     build_all,
     compile_text,
+    text_digest,
 )
 from minitensor.search.runner.results import Result, Settings, Status
 from minitensor.search.runner.task import Arena, Task
@@ -162,6 +163,7 @@ class Runner:
         if shared is not None:
             shared.renew()
         self._processes, self._shared = shared or Processes(), shared is not None
+        self._sent: dict[str, Reply] = {}  # what `accept` took, by the digest of the text
         self._kept: OrderedDict[str, Built] = OrderedDict()
         self._compiling = 0.0  # seconds of waiting for compilers
         self._folder = Path(tempfile.mkdtemp(prefix="build-", dir=runtime.cache_folder()))
@@ -187,6 +189,20 @@ class Runner:
             _ = self._processes.compilers
         if self._measurer is None:
             self._processes.server(self._folder, self.settings).start()
+
+    def accept(self, libraries: Mapping[str, bytes], command: Sequence[str]) -> None:
+        """Take libraries that another machine compiled, in the place of those before.
+
+        libraries  by the digest of their text (see `text_digest`); one that does not load is made
+                   here
+        command    what compiled them
+        """
+        self._sent = {}
+        for digest, code in libraries.items():
+            path = self._folder / f"sent-{digest}.so"
+            path.unlink(missing_ok=True)  # it may be loaded somewhere
+            path.write_bytes(code)
+            self._sent[digest] = {"library": str(path), "command": list(command)}
 
     def build(
         self, candidates: Sequence[Candidate], settings: Settings | None = None
@@ -216,7 +232,7 @@ class Runner:
             results, start = self._run(built, best), time.perf_counter()
             for candidate, one, first in zip(candidates, built, results):
                 result = first
-                if _is_suspect(result, one, built):
+                if _is_suspect(result, one, built) or self._came_from_elsewhere(result, one):
                     (result,) = self._run(self.build([candidate], alone), best)
                 elif result.ok and isinstance(one, Built):
                     self._keep(candidate, one)
@@ -237,6 +253,14 @@ class Runner:
         news = iter(self.build([c for c, k in zip(candidates, known) if k is None]))
         return [next(news) if k is None else k for k in known]
 
+    def _came_from_elsewhere(self, result: Result, built: Built | Result) -> bool:
+        """Test whether a library could not be loaded that another machine made; then one is made
+        here.
+        """
+        if result.status is not Status.BUILD or not isinstance(built, Built):
+            return False
+        return self._sent.pop(text_digest(built.emitted.source), None) is not None
+
     def _keep(self, candidate: Candidate, built: Built) -> None:
         key = _key(candidate)
         self._kept[key] = built
@@ -246,6 +270,8 @@ class Runner:
 
     def _compile(self, source: str, time_limit: float) -> Callable[[], Reply]:
         wait: Wait
+        if (known := self._sent.get(text_digest(source))) is not None:
+            return lambda: known
         if self._builder is not None:
             wait = self._builder.submit(compile_text, source, time_limit).result
         else:

@@ -108,13 +108,37 @@ def test_results_come_in_order_from_both(workers):
         results = list(remote.measure(schedules(16)))
         assert [r.status for r in results] == [Status.OK] * 16, [r.message for r in results]
         assert all(isinstance(r.host, Host) and r.host.cores == 1 for r in results)
-        assert [w.requests > 0 for w in remote._workers.values()] == [True, True]
-        assert sum(w.candidates for w in remote._workers.values()) == 16
+        assert [w.requests > 0 for w in remote._pool.workers.values()] == [True, True]
+        assert sum(w.candidates for w in remote._pool.workers.values()) == 16
         assert "2 workers" in remote.explain()
         again = list(remote.together(schedules(6)))
         assert all(r.ok for r in again)
         with pytest.raises(mt.ArgumentError, match=r"tune\(…, target=\) is that of the runner"):
             mt.tune(PROGRAM, mt.Target("c", 64, 128), runner=remote, trials=1, progress=False)
+
+
+def test_a_worker_that_only_builds_helps_those_that_measure(scheduler, tmp_path):
+    cores = sorted(os.sched_getaffinity(0))
+    words = ("minitensor", "worker", scheduler)
+    with distributed.Client(scheduler) as client:
+        before = len(client.scheduler_info(n_workers=-1)["workers"])
+        processes = [started(words, tmp_path / "measures", cores[0])]
+        processes.append(started((*words, "--builds"), tmp_path / "builds", cores[-1]))
+        client.wait_for_workers(before + 2, timeout=60)
+    try:
+        with Remote(scheduler, settings=QUICK, each=2) as remote:
+            assert any(kind.endswith("only builds") for kind in remote.kinds)
+            results = list(remote.measure(schedules(16)))
+            assert [r.status for r in results] == [Status.OK] * 16, [r.message for r in results]
+            workers = list(remote._pool.workers.values())
+            assert sum(w.built for w in workers if w.about["measures"] is False) > 0
+            assert sum(w.candidates for w in workers if w.about["measures"]) == 16
+            crossed = [r for r in results if "-march=native" not in r.host.flags]
+            assert 0 < len(crossed) <= sum(w.built for w in workers)
+            assert "candidates built for others" in remote.explain()
+    finally:
+        for process in processes:
+            ended(process)
 
 
 def test_a_candidate_that_is_wrong_is_the_candidates_fault(workers):
@@ -129,7 +153,7 @@ def lost(workers, count):
     """Kill a worker in the middle of a measurement, so many times."""
     for _ in range(count):
         with Remote(workers, settings=QUICK, each=4) as remote:
-            process = next(iter(remote._workers.values())).about["process"]
+            process = next(iter(remote._pool.workers.values())).about["process"]
             timer = threading.Timer(0.4, os.kill, (process, signal.SIGKILL))
             timer.start()
             results = list(remote.measure(schedules(24)))
