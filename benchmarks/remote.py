@@ -3,6 +3,7 @@ at once.
 
     python -m benchmarks.remote                 throughput with 1 to 64 workers, about two minutes
     python -m benchmarks.remote --quality       the best after equal trials, by rounds of 1 to 64
+    python -m benchmarks.remote --pinned        two real workers, a core each; needs taskset
 
 Throughput: Dask workers that sleep for as long as a recorded candidate took to build and to run, in
 one process with the scheduler and the search, so that all of these share its processors. Overhead
@@ -10,22 +11,34 @@ is what a candidate takes beyond that on one worker.
 
 Quality: searches replayed on measured tables (`tutorials/tables`), of 128 trials: the speed of the
 best as a part of the table's, a mean over tables and seeds, by the candidates of a round.
+
+Pinned: candidates of a convolution, drawn anew in each turn, measured by one of the workers, by
+both, and by one for which the other only builds, in turns; scheduler and search share their cores.
+Overhead is what one worker's candidate takes beyond building and measuring.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
 import time
-from statistics import mean
+from pathlib import Path
+from statistics import mean, median
 from typing import Any, Final
 
 import distributed
 
 import minitensor as mt
 from benchmarks.common import markdown_table
-from minitensor.search import Remote
+from minitensor.search import Remote, Space
 from minitensor.search.runner import there
 from tutorials import table, tables
 from tutorials.replay import replay
@@ -49,7 +62,7 @@ def slept(text: str) -> str:
     request = there.checked_request(text)
     time.sleep((BUILD + RUN) * len(request["traces"]))
     one = {"status": "ok", "times": [1e-3], "calls": 1, "message": "", "early": False}
-    one |= {"spoilt": 0, "disturbed": False, "spent": BUILD + RUN}
+    one |= {"spoilt": 0, "disturbed": False, "spent": BUILD + RUN, "flags": None}
     reply = {"version": there.VERSION, "id": request["id"], "host": _host()}
     return json.dumps({**reply, "results": [one] * len(request["traces"])})
 
@@ -99,6 +112,72 @@ def quality(size: int, seeds: int) -> float:
     return mean(found)
 
 
+def _started(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """A process of Python with a folder and a cache of its own."""
+    folder.mkdir()
+    environment = {**os.environ, "MINITENSOR_CACHE_DIR": str(folder / "cache")}
+    with (folder / "out.txt").open("w") as out:
+        return subprocess.Popen(words, cwd=folder, env=environment, stdout=out, stderr=out)
+
+
+def _ended(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.terminate()
+        process.wait()
+
+
+PINNED: Final = ("one", "both", "one, and one that builds")
+"""The turns of `pinned`."""
+
+
+def pinned(turns: int, count: int) -> list[list[Any]]:
+    """The lines of real workers: candidates a second, those of one, and the overhead in ms."""
+    cores, begun = sorted(os.sched_getaffinity(0)), list[subprocess.Popen[bytes]]()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        address = Path(folder) / "address.json"
+        words = ["distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+        words += ["--scheduler-file", str(address)]
+        begun.append(_started([sys.executable, "-m", *words], Path(folder) / "s"))
+        stack.callback(_ended, begun)
+        while not address.exists():
+            time.sleep(0.1)
+        server = json.loads(address.read_text())["address"]
+        for name, core, more in (("a", 0, []), ("b", 1, []), ("c", 1, ["--builds"])):
+            words = ["minitensor", "worker", server, "--name", name, *more]
+            words = ["taskset", "-c", str(cores[core]), sys.executable, "-m", *words]
+            begun.append(_started(words, Path(folder) / name))
+        client = stack.enter_context(distributed.Client(server))  # type: ignore[no-untyped-call]
+        client.wait_for_workers(3, timeout=60)
+        remote = stack.enter_context(Remote(client))
+        program = mt.lower(mt.workloads.conv2d(1, 16, 28, 28, 32, 3, padding=1))
+        space, rng, best = Space.of(program, remote.target), random.Random(0), math.inf
+        speeds: dict[str, list[float]] = {name: [] for name in PINNED}
+        beyond = list[float]()
+        for turn in range(turns + 1):  # the first is not counted: workers start processes in it
+            for name in PINNED:
+                for address_of, about in client.scheduler_info(n_workers=-1)["workers"].items():
+                    worker, aside = remote._pool.workers[address_of], "it is not its turn"
+                    if about["name"] == "b":
+                        worker.reason = worker.idle = "" if name == "both" else aside
+                    elif about["name"] == "c":
+                        worker.idle = "" if name == PINNED[2] else aside
+                asked = [space.schedule(space.draw(rng)) for _ in range(count)]
+                start = time.perf_counter()
+                results = list(remote.measure(asked, best if turn else None))
+                spent = time.perf_counter() - start
+                best = min([best, *(result.median for result in results if result.ok)])
+                if turn:
+                    speeds[name].append(count / spent)
+                if turn and name == "one":
+                    beyond.append(spent / count - mean(result.spent for result in results))
+    one = median(speeds["one"])
+    over = {"one": f"{1e3 * median(beyond):.1f}"}
+    return [
+        [name, f"{median(found):.2f}", f"{median(found) / one:.2f}", over.get(name, "")]
+        for name, found in speeds.items()
+    ]
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -107,9 +186,13 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--quality", action="store_true", help="of rounds of several sizes")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="of --quality (5)")
+    parser.add_argument("--pinned", action="store_true", help="two real workers, a core each")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="of --pinned (5)")
     given = parser.parse_args()
     rows: list[list[Any]]
-    if given.quality:
+    if given.pinned:
+        rows = [["workers", "candidates/s", "of one", "overhead, ms"], *pinned(given.turns, 48)]
+    elif given.quality:
         parts = {size: quality(size, given.seeds) for size in ROUNDS}
         rows = [["at once", f"best after {TRIALS} trials", f"of {ROUNDS[0]} at once"]]
         rows += [[f"{n}", f"{q:.3f}", f"{q / parts[ROUNDS[0]]:.3f}"] for n, q in parts.items()]

@@ -53,7 +53,7 @@ from minitensor.search.runner.task import Task, exact_target
 from minitensor.search.runner.timing import compile_lock
 from minitensor.version import __version__
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of requests and replies."""
 MOST: Final = 256
 """Candidates of a request."""
@@ -191,8 +191,10 @@ def are_libraries(found: object) -> bool:
 
 
 def _schedules(request: Mapping[str, Any]) -> list[Schedule]:
+    """The candidates. Their steps were checked where they were chosen; here what they make is."""
     program = program_from_python(request["definition"])
-    return [Trace.from_json(trace).apply(program) for trace in request["traces"]]
+    traces = [Trace.from_json(trace) for trace in request["traces"]]
+    return [trace.apply(program, check=False).confirm() for trace in traces]
 
 
 def _built(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +240,9 @@ def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     target = target_of(request["target"])
     if exact_target("c") != target:
         raise ArgumentError(f"expected candidates for {exact_target('c')}, but got {target}")
+    start = time.perf_counter()
     schedules = _schedules(request)
+    share = (time.perf_counter() - start) / len(schedules)
     parts = [request[name] for name in ("definition", "target", "settings", "seed")]
     key = json.dumps(parts, sort_keys=True)
     if key not in _RUNNERS:
@@ -250,7 +254,10 @@ def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     runner, sent = _RUNNERS[key], request["libraries"]
     command = [request["compiler"], *request["flags"]]
     runner.accept({digest: _unpacked(code) for digest, code in sent.items()}, command)
-    results = list(runner.measure(schedules, request["best"]))
+    results = [
+        replace(one, spent=round(one.spent + share, 4))
+        for one in runner.measure(schedules, request["best"])
+    ]
     flags = [request["flags"] if [*one.command] == command else None for one in results]
     return {"results": [result_as_dict(one, used) for one, used in zip(results, flags)]}
 

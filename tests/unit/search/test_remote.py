@@ -83,7 +83,7 @@ def test_a_result_goes_there_and_back():
 
 def reply(**changed):
     results = [there.result_as_dict(Result(Status.OK, (1e-3,), 1))]
-    return json.dumps({"version": 1, "id": "1", "results": results, "host": HOST, **changed})
+    return json.dumps({"version": there.VERSION, "id": "1", "results": results, "host": HOST, **changed})
 
 
 @pytest.mark.parametrize(
