@@ -157,7 +157,9 @@ def pinned(turns: int, count: int) -> list[list[Any]]:
             for name in PINNED:
                 for address_of, about in client.scheduler_info(n_workers=-1)["workers"].items():
                     worker, aside = remote._pool.workers[address_of], "it is not its turn"
-                    if about["name"] == "b":
+                    if about["name"] == "a":
+                        worker.reason = ""
+                    elif about["name"] == "b":
                         worker.reason = worker.idle = "" if name == "both" else aside
                     elif about["name"] == "c":
                         worker.idle = "" if name == PINNED[2] else aside

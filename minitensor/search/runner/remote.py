@@ -4,9 +4,9 @@ Nothing of a file system is shared. A request holds the definition, traces and s
 a worker (`there`) builds and measures in its own cache with its own compiler. Workers of one kind
 are used, the same processor, cores, vector width and compiler, so that a ranking has the speeds of
 one kind. Each is asked at times for the time of one candidate that all have measured, the
-*yardstick*: one that is slower than another, twice, is set aside, and its last candidates are
-measured elsewhere. Workers of other kinds with the same compiler build for them. Who does what is
-`rounds`' affair.
+*yardstick*: one that is slower than another, twice, is set aside for a while, and its last
+candidates are measured elsewhere. Workers of other kinds with the same compiler build for them. Who
+does what is `rounds`' affair.
 """
 
 from __future__ import annotations

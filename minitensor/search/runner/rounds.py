@@ -30,6 +30,8 @@ LOST: Final = 3
 """Workers that a candidate may be on when they are lost."""
 UNLIKE: Final = 0.15
 """A worker whose yardstick takes longer than the fastest one by more, twice, is not like it."""
+REST: Final = 60.0
+"""Seconds after which one that is not like it is asked for its yardstick again."""
 EACH: Final = 8
 """Requests to a worker after which the yardstick is measured there again."""
 AHEAD: Final = 2
@@ -292,6 +294,7 @@ class Round:
                 if doubted:
                     times = f"{pool.slowness(worker):.2f} times as long"
                     worker.reason = f"the candidate that all measure takes {times} there"
+                    worker.asked = time.monotonic() + REST
                 self.again(sent.request, False)
                 return
         worker.candidates += len(results)

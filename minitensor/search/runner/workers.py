@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ class Worker:
 
     took      seconds of its yardstick, at last; 0 before that
     doubted   whether that was longer than it should be
+    asked     when one that is set aside for that is asked again
     reason    why it does not measure; "" if it may
     built     candidates that it built for workers of another kind
     idle      why it does not build for them; "" if it may
@@ -35,6 +37,7 @@ class Worker:
     candidates: int = 0
     took: float = 0.0
     doubted: bool = False
+    asked: float = math.inf
     reason: str = ""
     built: int = 0
     idle: str = ""
@@ -119,6 +122,9 @@ class Pool:
 
     def measuring(self) -> list[Worker]:
         """The workers that measure. Raises MeasureError if there is none."""
+        for worker in self.look():
+            if time.monotonic() > worker.asked:
+                worker.reason, worker.asked = "", math.inf  # and still doubted
         found = [w for w in self.look() if w.kind == self.kind and not w.reason]
         if not found:
             raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")

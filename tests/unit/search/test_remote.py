@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from minitensor.runtime import find_toolchain
 from minitensor.runtime.crossing import compiler_for, spelled_flags
 from minitensor.runtime.process import Finished
 from minitensor.search import Host, Result, Runner, Settings, Status, Task
-from minitensor.search.runner import there
+from minitensor.search.runner import rounds, there
 from minitensor.search.runner.build import text_digest
 from minitensor.search.runner.rounds import Request, Round, Sent
 from minitensor.search.runner.workers import ONLY_BUILDS, Pool, Worker, worker_of
@@ -83,7 +84,9 @@ def test_a_result_goes_there_and_back():
 
 def reply(**changed):
     results = [there.result_as_dict(Result(Status.OK, (1e-3,), 1))]
-    return json.dumps({"version": there.VERSION, "id": "1", "results": results, "host": HOST, **changed})
+    return json.dumps(
+        {"version": there.VERSION, "id": "1", "results": results, "host": HOST, **changed}
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,9 +155,12 @@ def test_a_worker_that_is_slower_twice_is_set_aside():
         made.take(sent, reply(results=[first, first]))
         assert not made.found and made.waiting[0].numbers == [7] and made.waiting[0].lost == 0
         assert expected in slow.reason and bool(expected) == bool(slow.reason)
+    assert pool.measuring() == [fast] and 0 < slow.asked - time.monotonic() <= rounds.REST
     sent = Sent(Request([7]), fast, "1", True, 0.0)
     made.take(sent, reply(results=[first, first]))
     assert made.found[7].ok and not fast.reason
+    slow.asked = time.monotonic() - 1  # it may have been another program
+    assert pool.measuring() == [fast, slow] and slow.doubted and not slow.reason
 
 
 def test_a_scheduler_that_dask_knows_to_be_lost_is_said():
