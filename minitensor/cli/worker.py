@@ -13,7 +13,6 @@ from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
 from minitensor.errors import printable, reason_of
 from minitensor.search import Remote
-from minitensor.search.runner.there import ONLY_BUILDS
 from minitensor.system import asyncio
 
 TEXT: Final = "measure candidates for searches on other machines, through Dask"
@@ -109,7 +108,7 @@ async def _serve(
         security=security,
         memory_limit=None,
         # Dask makes the first 1
-        env={"OMP_NUM_THREADS": cores, **({ONLY_BUILDS: "1"} if arguments.builds else {})},
+        env={"OMP_NUM_THREADS": cores, **({Remote.only_builds: "1"} if arguments.builds else {})},
         preload=arguments.trust,
         silence_logs=40,
         config=_CONFIG,

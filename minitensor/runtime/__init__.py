@@ -1,12 +1,12 @@
 """Layer 3: the system compiler builds the C, cffi loads it, numpy arrays go in and out.
 
 Read in this order: `machine`, `folder` (the cache), `process`, `flags`, `width`, `toolchain` (what
-there is to compile with), `cache` (compiling once), `module` (native functions and memory),
-`arguments` (the checks of a call), `timing`, `rounds` (calls in turns), `spills` and `explain`
-(what a schedule became), `kernel` (what a user holds), `interpreter` (the same without a compiler),
-`build` (all of it in a row), `limits` (of the machine), `chase` and `caches` (of a core), `roofs`
-(of the caches), `doctor`; `confined`, `descendants`, `worker`, `bundle` (code that may crash, in
-another process); `cuda` (kernels for GPUs).
+there is to compile with), `crossing` (for another processor), `cache` (compiling once), `module`
+(native functions and memory), `arguments` (the checks of a call), `timing`, `rounds` (calls in
+turns), `spills` and `explain` (what a schedule became), `kernel` (what a user holds), `interpreter`
+(the same without a compiler), `build` (all of it in a row), `limits` (of the machine), `chase` and
+`caches` (of a core), `roofs` (of the caches), `doctor`; `confined`, `descendants`, `worker`,
+`bundle` (code that may crash, in another process); `cuda` (kernels for GPUs).
 """
 
 # fmt: off
@@ -37,6 +37,7 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolch
 if _TYPE_CHECKING:
     from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches, largest_cache
     from minitensor.runtime.confined import confine, memory_of_this_process
+    from minitensor.runtime.crossing import compiler_for, spelled_flags
     from minitensor.runtime.cuda.arrays import DeviceArray, to_device
     from minitensor.runtime.cuda.build import load_cuda, load_cuda_program, load_cuda_together
     from minitensor.runtime.cuda.counters import AccessCount
@@ -63,7 +64,8 @@ if _TYPE_CHECKING:
 _LATER = {
     "caches": ("USUAL_CACHES", "Caches", "known_caches", "largest_cache"),
     "confined": ("confine", "memory_of_this_process"),
-    "descendants": ("end_children", "entry_name",),
+    "crossing": ("compiler_for", "spelled_flags"),
+    "descendants": ("end_children",),
     "doctor": ("Finding", "diagnose"),
     "limits": (
         "Limits", "Probe", "compute_probe", "known_limits", "measure_limits", "memory_probes",
@@ -72,7 +74,7 @@ _LATER = {
     "roofs": ("cache_bandwidths",),
     "rounds": (
         "BLAS_SPIN_SECONDS", "QUICK", "RULE", "SLOW_SECONDS", "SPIN_SECONDS", "Clock", "Pace",
-        "Turns", "interleave", "ratio", "recall", "remember", "take_turn",
+        "Turns", "interleave", "ratio", "take_turn",
     ),
     "worker": ("Parent", "ParentGoneError", "Reason", "Worker", "WorkerError", "waits_of"),
     "cuda.arrays": ("DeviceArray", "to_device"),
@@ -94,15 +96,16 @@ __all__ = [
     "InterpreterKernel", "Kernel", "Limits", "NativeKernel", "Nvcc", "Pace", "Parent",
     "ParentGoneError", "Probe", "Reason", "Resources", "Signature", "Timing", "Toolchain", "Turns",
     "Worker", "WorkerError", "address_of", "aligned_empty", "cache_bandwidths", "cache_folder",
-    "compile_assembly", "compile_library", "compute_probe", "confine", "cpu_fingerprint",
-    "cpu_name", "cuda_of", "diagnose", "digest_of_code", "element_at", "element_name",
-    "end_children", "entry_name", "explained", "find_nvcc", "find_toolchain", "interleave",
-    "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load", "load_cuda",
-    "load_cuda_program", "load_cuda_together", "load_emulated", "load_function", "load_kernel",
-    "load_program", "load_together", "measure", "measure_limits", "memory_of_this_process",
-    "memory_probes", "native_features", "native_target", "null", "pointer_to", "probe_toolchain",
-    "ratio", "recall", "remember", "remember_limits", "save_kernel", "scratch_folder",
-    "shown_target", "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
+    "compile_assembly", "compile_library", "compiler_for", "compute_probe", "confine",
+    "cpu_fingerprint", "cpu_name", "cuda_of", "diagnose", "digest_of_code", "element_at",
+    "element_name", "end_children", "entry_name", "explained", "find_nvcc", "find_toolchain",
+    "interleave", "interpreter_kernel", "known_caches", "known_limits", "largest_cache", "load",
+    "load_cuda", "load_cuda_program", "load_cuda_together", "load_emulated", "load_function",
+    "load_kernel", "load_program", "load_together", "measure", "measure_limits",
+    "memory_of_this_process", "memory_probes", "native_features", "native_target", "null",
+    "pointer_to", "probe_toolchain", "ratio", "recall", "remember", "remember_limits",
+    "save_kernel", "scratch_folder", "shown_target", "spelled_flags", "starting_threads",
+    "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 

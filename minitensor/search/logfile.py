@@ -39,7 +39,7 @@ READER_SECONDS: Final = 1.0
 
 _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where a disk has no room."""
+"""Errors of the system by which a disk has no room."""
 _NEW_MODE: Final = 0o600
 _BLANK: Final = b" \t\r\n\0"
 """NULs are what a file system may leave of a block that was not written when power was lost."""

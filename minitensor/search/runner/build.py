@@ -74,7 +74,7 @@ class Text:
 
 
 def text_digest(source: str) -> str:
-    """What a text is known by on other machines."""
+    """The digest by which other machines know a text."""
     return hashlib.sha256(source.encode()).hexdigest()
 
 

@@ -53,6 +53,8 @@ class Remote:
     in a search, if there is none left.
     """
 
+    only_builds: Final = there.ONLY_BUILDS
+    """The variable by which a worker's process measures nothing."""
     _work, _builds = staticmethod(there.measured), staticmethod(there.built)
     _about = staticmethod(there.described)
 

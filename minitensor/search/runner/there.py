@@ -42,8 +42,6 @@ from minitensor.errors import (
     reason_of,
 )
 from minitensor.lang import program_from_python
-from minitensor.runtime.crossing import compiler_for, spelled_flags
-from minitensor.runtime.folder import read_entry
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.records import Host, this_host
 from minitensor.search.runner.build import Built, build_all, compiled_by, text_digest
@@ -86,7 +84,7 @@ def described() -> str:
     try:
         target = exact_target("c")
         found |= {"target": target.as_dict(), "host": asdict(this_host(target))}
-        found |= {"flags": spelled_flags(runtime.find_toolchain())}
+        found |= {"flags": runtime.spelled_flags(runtime.find_toolchain())}
     except MinitensorError as failure:
         found |= {"error": failure.message}
     return json.dumps(found)
@@ -198,7 +196,7 @@ def _schedules(request: Mapping[str, Any]) -> list[Schedule]:
 
 
 def _built(request: Mapping[str, Any]) -> dict[str, Any]:
-    compiler = compiler_for(request["flags"], request["compiler"], runtime.find_toolchain())
+    compiler = runtime.compiler_for(request["flags"], request["compiler"], runtime.find_toolchain())
     settings, target = Settings(**request["settings"]), target_of(request["target"])
     schedules = _schedules(request)
     with ThreadPoolExecutor(runtime.usable_cores()) as pool:
@@ -215,14 +213,14 @@ def _built(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside() -> Any:
-    """Nothing, where this process builds only, on cores of its own; else nothing is timed here
-    meanwhile.
+    """The lock to build under: `compile_lock`, or none where this process only builds, on cores of
+    its own.
     """
     return contextlib.nullcontext() if ONLY_BUILDS in os.environ else compile_lock()
 
 
 def _packed(path: str) -> str:
-    return base64.b64encode(zlib.compress(read_entry(Path(path)))).decode()
+    return base64.b64encode(zlib.compress(Path(path).read_bytes())).decode()
 
 
 def _unpacked(text: str) -> bytes:
