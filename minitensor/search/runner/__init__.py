@@ -6,8 +6,8 @@
 Read in this order: `results` and `task` (what goes in and comes out), `build` (machine code),
 `timing`, `attempt` (one candidate: forked, checked, timed, ended), `runner`, `report` (no candidate
 works), `gpu` (candidates for a GPU, with and without one), `simulated` (for an accelerator),
-`remote`, `workers`, `rounds` and `there` (on other machines). Each process but for those of `gpu` and
-`simulated` is a `runtime.Worker`. docs/measurement.md has the whole, and its limits.
+`remote`, `workers`, `rounds` and `there` (on other machines). Each process but for those of `gpu`
+and `simulated` is a `runtime.Worker`. docs/measurement.md has the whole, and its limits.
 """
 
 # fmt: off

@@ -42,7 +42,7 @@ class Remote:
     settings  limits and precision of each measurement
     seed      of the inputs
     each      candidates in a request
-    wait      seconds to wait for a first worker
+    wait      seconds to wait for a worker, at first and where the last is lost
 
     Workers of other kinds, and those that only build, compile for them if they have the same
     compiler; the record's flags then spell out what `-march=native` is where it was measured.
@@ -82,7 +82,7 @@ class Remote:
         self._client = self._connected(client, wait) if self._own else client
         if not isinstance(self._client, distributed.Client):
             raise unexpected("an address, or a distributed.Client", "client", client)
-        self._pool = Pool(self._client, self._about)
+        self._pool = Pool(self._client, self._about, wait)
         until = time.monotonic() + wait
         try:
             while not self._pool.look(now=True) and time.monotonic() < until:

@@ -46,12 +46,14 @@ class Request:
 
     lost       the workers that were lost with it
     libraries  what another worker built of it; None if none did
+    flags      with which it did
     alone      whether no other is to build it
     """
 
     numbers: list[int]
     lost: int = 0
     libraries: dict[str, str] | None = None
+    flags: list[str] = field(default_factory=list)
     alone: bool = False
 
 
@@ -167,7 +169,8 @@ class Round:
 
     def _build(self, worker: Worker, request: Request, measuring: Worker) -> None:
         texts = [self.traces[number] for number in request.numbers]
-        parts = {"compiler": measuring.compiler, "flags": measuring.flags}
+        request.flags = measuring.flags
+        parts = {"compiler": measuring.compiler, "flags": request.flags}
         self._submit(Sent(request, worker, "", False, 0.0, True), texts, parts)
 
     def _measure(self, worker: Worker, request: Request) -> None:
@@ -177,7 +180,8 @@ class Round:
         if yardstick is not None:
             texts = [yardstick[1], *texts]
         parts: dict[str, Any] = {}
-        if request.libraries is not None:
+        # workers that look alike may lack instructions of each other
+        if request.libraries is not None and request.flags == worker.flags:
             parts = {"compiler": worker.compiler, "flags": worker.flags}
             parts |= {"libraries": request.libraries}
         self._submit(Sent(request, worker, "", yardstick is not None, 0.0), texts, parts)
@@ -256,8 +260,7 @@ class Round:
             self.waiting.appendleft(request)
         elif len(request.numbers) > 1:  # which of them is it
             self.waiting.extendleft(
-                Request([number], LOST - 1, request.libraries, request.alone)
-                for number in request.numbers
+                replace(request, numbers=[number], lost=LOST - 1) for number in request.numbers
             )
         else:
             message = f"{LOST} workers were lost while they measured it"

@@ -75,13 +75,14 @@ class Pool:
 
     client     a distributed.Client
     about      the function that a worker describes itself with
+    wait       seconds to wait for a worker where there is none: a lost one may start again
     kind       of the workers that measure
     yardstick  the definition and the trace of the candidate that all are asked for; None until
                there is one
     """
 
-    def __init__(self, client: Any, about: Any) -> None:
-        self.client, self._about = client, about
+    def __init__(self, client: Any, about: Any, wait: float = 0.0) -> None:
+        self.client, self._about, self._wait = client, about, wait
         self.workers: dict[str, Worker] = {}
         self.kind = ""
         self.yardstick: tuple[str, str] | None = None
@@ -121,14 +122,18 @@ class Pool:
         )
 
     def measuring(self) -> list[Worker]:
-        """The workers that measure. Raises MeasureError if there is none."""
-        for worker in self.look():
-            if time.monotonic() > worker.asked:
-                worker.reason, worker.asked = "", math.inf  # and still doubted
-        found = [w for w in self.look() if w.kind == self.kind and not w.reason]
-        if not found:
-            raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")
-        return found
+        """The workers that measure. Raises MeasureError if there is none, and none comes back."""
+        until = time.monotonic() + self._wait
+        while True:
+            for worker in self.look():
+                if time.monotonic() > worker.asked:
+                    worker.reason, worker.asked = "", math.inf  # and still doubted
+            mine = [w for w in self.workers.values() if w.kind == self.kind]
+            if found := [w for w in mine if not w.reason]:
+                return found
+            if mine or time.monotonic() > until:
+                raise MeasureError(f"no worker of kind {self.kind} is left\n{self.explain()}")
+            time.sleep(BEAT)
 
     def building(self) -> list[Worker]:
         """The workers of other kinds that build for those that measure: they have their compiler,

@@ -170,6 +170,22 @@ def test_a_worker_that_is_killed_loses_nothing(workers):
     lost(workers, 1)
 
 
+def test_the_only_worker_is_waited_for_where_it_starts_again(tmp_path):
+    process, address = scheduled(tmp_path)
+    worker = started(("minitensor", "worker", address), tmp_path / "worker")
+    try:
+        with Remote(address, settings=QUICK, wait=60) as remote:
+            (only,) = remote._pool.workers.values()
+            timer = threading.Timer(0.4, os.kill, (only.about["process"], signal.SIGKILL))
+            timer.start()
+            assert [r.status for r in remote.measure(schedules(24))] == [Status.OK] * 24
+            timer.join()
+            assert remote._pool.workers and only.address not in remote._pool.workers
+    finally:
+        ended(worker)
+        ended(process)
+
+
 def test_a_reply_that_does_not_come_is_not_waited_for(workers, monkeypatch):
     # its worker may be lost with it, and no other may do it again
     fetch, waits = distributed.Future.result, []

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -216,6 +217,20 @@ def test_requests_are_built_elsewhere_and_measured_once():
     made.send()  # and it is measured before others
     assert [to for *_, to in sent[2:]] == ["b", "a"]
     assert sent[3][1]["libraries"] == library and sent[3][1]["traces"] == sent[0][1]["traces"]
+
+
+def test_a_library_goes_to_workers_with_the_flags_that_it_was_built_with():
+    """Processors of one name may be of two generations."""
+    old, new = worker_of("a", about()), worker_of("b", about(flags=["-march=pdp12"]))
+    builds = worker_of("c", about(measures=False))
+    pool = pool_of(old, new, builds)
+    pool.kind = old.kind
+    made, sent = round_of(pool, count=1)
+    made.waiting = deque([Request([0], libraries={}, flags=["-march=pdp12"])])
+    made._measure(old, made.waiting[0])
+    made._measure(new, made.waiting[0])
+    assert old.kind == new.kind
+    assert [one["flags"] for _, one, _ in sent] == [[], ["-march=pdp12"]]
 
 
 def test_who_measures_does_not_wait_for_who_builds():
