@@ -16,6 +16,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from minitensor.errors import ArgumentError, is_integer, reason_of, unexpected
@@ -24,6 +25,7 @@ from minitensor.search.runner import there
 from minitensor.search.runner.results import Result, Settings
 from minitensor.search.runner.rounds import Round
 from minitensor.search.runner.workers import BEAT, ONLY_BUILDS, Pool
+from minitensor.system import asyncio
 
 _WITHOUT: Final = (
     "measuring on other machines needs dask.distributed: python -m pip install "
@@ -112,12 +114,31 @@ class Remote:
             for name in ("distributed.client", "distributed.utils"):  # it is said here
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             there.reach(address, wait)  # a client that fails would leave a thread behind
+            own, version = self._dask.__version__, self._version_at(address, wait)
+            if version != own:
+                raise ArgumentError(
+                    f"the scheduler at {address} is of Dask {version}, and here it is {own}: "
+                    "install one version of dask and distributed on all machines"
+                )
             return self._dask.Client(address, timeout=wait, set_as_default=False)
-        except (OSError, ValueError, ImportError) as failure:
+        except ArgumentError:
+            raise
+        except (OSError, ValueError, ImportError, LookupError, asyncio.TimeoutError) as failure:
             raise ArgumentError(
                 f"no Dask scheduler answers at {address}: {reason_of(failure)}; start one there "
                 "with `dask scheduler`, and workers with `minitensor worker ADDRESS`"
             ) from None
+
+    def _version_at(self, address: str, wait: float) -> str:
+        """The version of Dask of a scheduler, which those of others may not understand."""
+
+        async def asked() -> Any:
+            async with self._dask.rpc(address) as scheduler:
+                return await asyncio.wait_for(scheduler.versions(), max(wait, 0.1))
+
+        with ThreadPoolExecutor(1) as thread:  # in a notebook this one has a loop that runs
+            found = thread.submit(lambda: asyncio.run(asked())).result()
+        return str(found["packages"]["distributed"])
 
     @property
     def address(self) -> str:
