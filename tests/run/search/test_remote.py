@@ -238,7 +238,7 @@ def test_what_a_worker_does_not_know_is_refused_with_the_way(workers):
 
 def test_a_scheduler_of_another_dask_is_said(scheduler, monkeypatch):
     monkeypatch.setattr(Remote, "_version_at", lambda self, address, wait: "2024.8.0")
-    match = rf"^the scheduler at {scheduler} is of Dask 2024\.8\.0, and here it is {distributed.__version__}: install one"
+    match = r"^the scheduler at tcp.* is of Dask 2024\.8\.0, and here it is 20.*: install one"
     with pytest.raises(mt.ArgumentError, match=match):
         Remote(scheduler, wait=5)
 
