@@ -29,10 +29,6 @@ other cores that only build (--builds). The network has to be trusted, or made s
 """
 
 
-_CONFIG: Final = {"distributed.worker.profile.enabled": False}
-"""Dask's, of the process that measures: else it looks at the stack of what runs, at all times."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("address", help="of the Dask scheduler, such as tcp://server:8786")
@@ -111,7 +107,6 @@ async def _serve(
         env={"OMP_NUM_THREADS": cores, **({Remote.only_builds: "1"} if arguments.builds else {})},
         preload=arguments.trust,
         silence_logs=40,
-        config=_CONFIG,
     ) as nanny:
         console.print(f"worker {nanny.worker_address} of {arguments.address}; Ctrl-C ends it")
         sys.stdout.flush()

@@ -3,9 +3,8 @@
 A request holds a few candidates. It is on one worker at a time, and its answer counts once. If its
 worker is lost it goes to another; a candidate that was there when three were lost has ended them.
 
-Workers that only build take requests first, and give them back with libraries. Those that measure
-take what is built, and what nobody builds; if there is nothing else, they take a request away from
-a worker that is to build it.
+Building workers are served first, and return a request with its compiled libraries. Measuring
+workers prefer compiled requests to others; an idle one takes a request back from a building worker.
 """
 
 from __future__ import annotations
@@ -56,6 +55,11 @@ class Request:
     flags: list[str] = field(default_factory=list)
     alone: bool = False
 
+    @property
+    def is_unbuilt(self) -> bool:
+        """True if a building worker may compile it."""
+        return self.libraries is None and not self.alone
+
 
 @dataclass(eq=False)
 class Sent:
@@ -82,7 +86,7 @@ class Round:
     dask     the module `distributed`
     works    what a worker runs for a request to measure, and for one to build
     common   the parts of a request that are the same for all
-    alone    whether the candidates were built already by whoever measures them
+    alone    whether no other worker is to build: the candidates were measured before
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class Round:
     ) -> None:
         self.pool, self.dask, self.works, self.common = pool, dask, works, common
         self.definition = definition_as_python(schedules[0].history[0])
-        # where others build there is a text for each candidate, the same wherever it is made
+        # with building workers each candidate has a text of its own, the same on every machine
         self.settings = replace(settings, batch=1) if pool.building() else settings
         self.traces = [schedule.trace.to_json() for schedule in schedules]
         numbers = range(len(schedules))
@@ -143,23 +147,19 @@ class Round:
                     continue
                 if not self.waiting and not ahead:
                     self._take_back()
-                # what follows may still be built elsewhere
-                if self.waiting and not (ahead and building and self._may_be_built()):
+                # the second request of a worker is left to building workers
+                if self.waiting and not (ahead and building and self.waiting[0].is_unbuilt):
                     self._measure(worker, self.waiting.popleft())
 
-    def _may_be_built(self) -> bool:
-        return self.waiting[0].libraries is None and not self.waiting[0].alone
-
     def _unbuilt(self) -> Request | None:
-        """The first request that somebody else may build, taken from those that wait."""
-        for request in self.waiting:
-            if request.libraries is None and not request.alone:
-                self.waiting.remove(request)
-                return request
-        return None
+        """Remove the first waiting request that a building worker may compile, and return it."""
+        found = next((request for request in self.waiting if request.is_unbuilt), None)
+        if found is not None:
+            self.waiting.remove(found)
+        return found
 
     def _take_back(self) -> None:
-        """Take a request from a worker that is to build it: another has nothing else to do."""
+        """Return the last request of a building worker to those that wait, for an idle worker."""
         for sent in self.flying[::-1]:
             if sent.builds and not sent.future.done():
                 self._drop(sent)
@@ -272,7 +272,7 @@ class Round:
         try:
             request.libraries = there.libraries_of(reply, sent.identity)
             worker.built += len(request.libraries)
-        except (MeasureError, ArgumentError) as failure:  # whoever measures will find it, too
+        except (MeasureError, ArgumentError) as failure:  # the measuring worker will say it
             request.alone = True
             if isinstance(failure, MeasureError):
                 worker.idle = failure.message

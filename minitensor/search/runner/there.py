@@ -114,8 +114,8 @@ def measured(text: str) -> str:
 
 
 def built(text: str) -> str:
-    """The reply to a request of workers of another kind: the libraries of its candidates, less of
-    those that cannot be built, which whoever measures will find.
+    """The reply to a request to build: the libraries of its candidates. One that does not compile
+    has none; the measuring worker then reports the error.
     """
     return _reply(text, _built)
 

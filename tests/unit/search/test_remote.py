@@ -180,6 +180,14 @@ def about(**changed):
     return found | {"target": {"kind": "c", "num_cores": 1, "vector_bits": 128}} | changed
 
 
+def round_of_two(count):
+    """A round with a worker that measures and one that builds, which is returned first."""
+    measures, builds = worker_of("a", about()), worker_of("b", about(measures=False))
+    pool = pool_of(measures, builds)
+    pool.kind = measures.kind
+    return builds, *round_of(pool, count)
+
+
 def test_workers_of_another_kind_build_if_they_have_the_same_compiler():
     one, wide = (
         worker_of("a", about()),
@@ -200,10 +208,7 @@ def test_workers_of_another_kind_build_if_they_have_the_same_compiler():
 
 
 def test_requests_are_built_elsewhere_and_measured_once():
-    measures, builds = worker_of("a", about()), worker_of("b", about(measures=False))
-    pool = pool_of(measures, builds)
-    pool.kind = measures.kind
-    made, sent = round_of(pool, count=4)
+    builds, made, sent = round_of_two(count=4)
     made.send()
     # the first is built elsewhere; the next is measured; what follows may be built before its turn
     assert [(work, to, len(made.waiting)) for work, _, to in sent] == [
@@ -234,10 +239,7 @@ def test_a_library_goes_to_workers_with_the_flags_that_it_was_built_with():
 
 
 def test_who_measures_does_not_wait_for_who_builds():
-    measures, builds = worker_of("a", about()), worker_of("b", about(measures=False))
-    pool = pool_of(measures, builds)
-    pool.kind = measures.kind
-    made, sent = round_of(pool, count=1)
+    _, made, sent = round_of_two(count=1)
     made.send()
     assert [work for work, *_ in sent] == ["build", "measure"]
     assert [one.builds for one in made.flying] == [False]
@@ -253,10 +255,7 @@ def test_who_measures_does_not_wait_for_who_builds():
     ],
 )
 def test_what_cannot_be_built_elsewhere_is_built_where_it_is_measured(answer, idle):
-    measures, builds = worker_of("a", about()), worker_of("b", about(measures=False))
-    pool = pool_of(measures, builds)
-    pool.kind = measures.kind
-    made, sent = round_of(pool, count=2)
+    builds, made, sent = round_of_two(count=2)
     made.send()
     made.take_libraries(made.flying.pop(0), reply(id=sent[0][1]["id"], **answer))
     assert idle in builds.idle and bool(idle) == bool(builds.idle)
