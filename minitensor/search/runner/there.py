@@ -24,7 +24,7 @@ import threading
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -37,10 +37,14 @@ from minitensor.errors import (
     ArgumentError,
     MeasureError,
     MinitensorError,
+    ScheduleArgumentError,
+    ScheduleError,
+    VerifyError,
     is_integer,
     is_real,
     reason_of,
 )
+from minitensor.ir import Program
 from minitensor.lang import program_from_python
 from minitensor.schedule import Schedule, Trace
 from minitensor.search.records import Host, this_host
@@ -188,17 +192,26 @@ def are_libraries(found: object) -> bool:
     )
 
 
-def _schedules(request: Mapping[str, Any]) -> list[Schedule]:
-    """The candidates. Their steps were checked where they were chosen; here what they make is."""
-    program = program_from_python(request["definition"])
-    traces = [Trace.from_json(trace) for trace in request["traces"]]
-    return [trace.apply(program, check=False).confirm() for trace in traces]
+def _candidates(program: Program, traces: Sequence[str]) -> list[Schedule | Result]:
+    """The candidates; the result of one whose trace makes no schedule. Their steps were checked
+    where they were chosen; here what they make is.
+    """
+    found: list[Schedule | Result] = []
+    for trace in [Trace.from_json(text) for text in traces]:
+        try:
+            found.append(trace.apply(program, check=False).confirm())
+        except ScheduleArgumentError:  # it names what is not here
+            raise
+        except (ScheduleError, VerifyError) as failure:
+            found.append(Result(Status.BUILD, message=reason_of(failure)))
+    return found
 
 
 def _built(request: Mapping[str, Any]) -> dict[str, Any]:
     compiler = runtime.compiler_for(request["flags"], request["compiler"], runtime.find_toolchain())
     settings, target = Settings(**request["settings"]), target_of(request["target"])
-    schedules = _schedules(request)
+    candidates = _candidates(program_from_python(request["definition"]), request["traces"])
+    schedules = [one for one in candidates if isinstance(one, Schedule)]
     with ThreadPoolExecutor(runtime.usable_cores()) as pool:
         found = build_all(
             schedules,
@@ -239,12 +252,13 @@ def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     if exact_target("c") != target:
         raise ArgumentError(f"expected candidates for {exact_target('c')}, but got {target}")
     start = time.perf_counter()
-    schedules = _schedules(request)
-    share = (time.perf_counter() - start) / len(schedules)
+    program = program_from_python(request["definition"])
+    candidates = _candidates(program, request["traces"])
+    share = (time.perf_counter() - start) / len(candidates)
     parts = [request[name] for name in ("definition", "target", "settings", "seed")]
     key = json.dumps(parts, sort_keys=True)
     if key not in _RUNNERS:
-        task = Task.of(schedules[0].history[0], target, None, request["seed"])
+        task = Task.of(program, target, None, request["seed"])
         _RUNNERS[key] = Runner(task, Settings(**request["settings"]))
         while len(_RUNNERS) > KEPT:
             _RUNNERS.popitem(last=False)[1].close()
@@ -252,10 +266,10 @@ def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     runner, sent = _RUNNERS[key], request["libraries"]
     command = [request["compiler"], *request["flags"]]
     runner.accept({digest: _unpacked(code) for digest, code in sent.items()}, command)
-    results = [
-        replace(one, spent=round(one.spent + share, 4))
-        for one in runner.measure(schedules, request["best"])
-    ]
+    schedules = [one for one in candidates if isinstance(one, Schedule)]
+    done = iter([*runner.measure(schedules, request["best"])])
+    results = [one if isinstance(one, Result) else next(done) for one in candidates]
+    results = [replace(one, spent=round(one.spent + share, 4)) for one in results]
     flags = [request["flags"] if [*one.command] == command else None for one in results]
     return {"results": [result_as_dict(one, used) for one, used in zip(results, flags)]}
 

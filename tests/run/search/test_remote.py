@@ -149,6 +149,24 @@ def test_a_candidate_that_is_wrong_is_the_candidates_fault(workers):
     assert result.status is Status.BUILD and "characters" in result.message
 
 
+def test_a_trace_that_makes_no_schedule_is_the_candidates_fault(workers):
+    step = {"primitive": "parallel", "arguments": {"loop": "k"}, "result": None}
+    racy = json.dumps({**json.loads(schedules(1)[0].trace.to_json()), "steps": [step]})
+
+    class Other(Remote):
+        @staticmethod
+        def _work(text):
+            data = json.loads(text)
+            data["traces"][1:2] = [racy]
+            return there.measured(json.dumps(data))
+
+    with Other(workers, settings=QUICK, each=3) as remote:
+        results = list(remote.measure(schedules(3)))
+        assert not any(worker.reason for worker in remote._pool.workers.values())
+    assert [r.status for r in results] == [Status.OK, Status.BUILD, Status.OK]
+    assert "parallel" in results[1].message
+
+
 def lost(workers, count):
     """Kill a worker in the middle of a measurement, so many times."""
     for _ in range(count):

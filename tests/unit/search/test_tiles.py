@@ -231,7 +231,8 @@ def state_loads(state, axis):
 def skipped(program, bits=512):
     """The axes along which each sketch of register tiles leaves out what lies in the padding."""
     found = set()
-    for sketch in generate_sketches(program, mt.Target("c", num_cores=2, vector_bits=bits)):
+    target, caches = mt.Target("c", num_cores=2, vector_bits=bits), Caches(32 << 10, 512 << 10)
+    for sketch in generate_sketches(program, target, caches=caches):
         if "register tiles" in sketch.explain():
             steps = [s.arguments for s in sketch.steps if s.primitive == "skip_padding"]
             parts = "summed in parts" in sketch.explain()
