@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from minitensor.cli import subject as subjects
 from minitensor.cli import target as targets
+from minitensor.cli import tls
 from minitensor.cli.bench import AS_SLOW
 from minitensor.cli.console import Console, indented
 from minitensor.cli.errors import CommandError, UsageError
@@ -83,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers", metavar="ADDRESS", help="measure on the workers of this Dask scheduler"
     )
     parser.add_argument("--kind", metavar="KIND", help="of workers, if there are several")
+    tls.add_arguments(parser)
     parser.add_argument(
         "--patience", type=int, metavar="N", help="end after N candidates without a faster one"
     )
@@ -183,8 +185,9 @@ def _check_surroundings(arguments: argparse.Namespace) -> None:
         check_writable(arguments.output)
     if arguments.workers is None and not targets.of(arguments).is_gpu:
         find_toolchain()
-    if arguments.kind is not None and arguments.workers is None:
-        raise UsageError("--kind is of workers: give --workers too")
+    for option in ("kind", "tls_ca_file", "tls_cert", "tls_key"):
+        if getattr(arguments, option) is not None and arguments.workers is None:
+            raise UsageError(f"--{option.replace('_', '-')} is of workers: give --workers too")
     if arguments.plot:
         folder_of(arguments.plot)
 
@@ -197,7 +200,10 @@ def _searched(arguments: argparse.Namespace, program: Program, last: list[Progre
 
     target, remote = targets.of(arguments), None
     if arguments.workers is not None:
-        remote = Remote(arguments.workers, kind=arguments.kind, seed=arguments.seed)
+        security = tls.security(arguments, "client")
+        remote = Remote(
+            arguments.workers, kind=arguments.kind, seed=arguments.seed, security=security
+        )
         target = remote.target
     with remote or contextlib.nullcontext():
         return _tuned(arguments, program, target, remote, remember)

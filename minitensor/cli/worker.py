@@ -9,6 +9,7 @@ import re
 import sys
 from typing import Any, Final
 
+from minitensor.cli import tls
 from minitensor.cli.console import Console
 from minitensor.cli.errors import CommandError
 from minitensor.errors import printable, reason_of
@@ -45,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure nothing, and compile for workers that measure and have the same compiler",
     )
     parser.add_argument("--name", help="of the worker, in Dask's pages")
-    for name in ("ca-file", "cert", "key"):
-        parser.add_argument(f"--tls-{name}", metavar="FILE", help="of Dask's TLS")
+    tls.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -72,16 +72,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         f"{host['cpu']}, {target['num_cores']} cores, {target['vector_bits']} bits; "
         f"{host['compiler']}"
     )
-    tls = [arguments.tls_ca_file, arguments.tls_cert, arguments.tls_key]
-    security = None
-    if any(tls):
-        security = distributed.Security(  # type: ignore[no-untyped-call]
-            tls_ca_file=tls[0], tls_worker_cert=tls[1], tls_worker_key=tls[2],
-            require_encryption=True,
-        )  # fmt: skip
+    security = tls.security(arguments, "worker") or distributed.Security()  # type: ignore
+    given = Remote.connection(arguments.address, security, "worker")
     try:
         cores = str(target["num_cores"])
-        return asyncio.run(_serve(distributed, arguments, security, cores, console))
+        return asyncio.run(_serve(distributed, arguments, (security, given), cores, console))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError, RuntimeError, asyncio.TimeoutError) as failure:
@@ -91,17 +86,24 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _serve(
-    distributed: Any, arguments: argparse.Namespace, security: Any, cores: str, console: Console
+    distributed: Any,
+    arguments: argparse.Namespace,
+    security: tuple[Any, dict[str, Any]],
+    cores: str,
+    console: Console,
 ) -> int:
-    """One slot for measurements; a nanny starts the process again where it is lost."""
-    given = {} if security is None else security.get_connection_args("worker")
+    """One slot for measurements; a nanny starts the process again where it is lost.
+
+    security  Dask's, and the arguments of a connection by it
+    """
+    secure, given = security
     found = await distributed.comm.connect(arguments.address, timeout=10, **given)
     await found.close()
     async with distributed.Nanny(
         arguments.address,
         nthreads=1,
         name=arguments.name,
-        security=security,
+        security=secure,
         memory_limit=None,
         # Dask makes the first 1
         env={"OMP_NUM_THREADS": cores, **({Remote.only_builds: "1"} if arguments.builds else {})},

@@ -39,12 +39,14 @@ class Remote:
         remote = mt.search.Remote("tcp://server:8786")
         result = mt.tune(program, target=remote.target, runner=remote, log="tuning.jsonl")
 
-    client    the address of a Dask scheduler, or a distributed.Client (with its own Security)
+    client    the address of a Dask scheduler, or a distributed.Client
     kind      the kind of workers that measure, as `kinds` names them; None if there is one only
     settings  limits and precision of each measurement
     seed      of the inputs
     each      candidates in a request
     wait      seconds to wait for a worker, at first and where the last is lost
+    security  the distributed.Security of an address that begins with tls://; None for the one that
+              Dask's configuration describes
 
     Workers of other kinds, and those that only build, compile for them if they have the same
     compiler; the record's flags then spell out what `-march=native` is where it was measured.
@@ -69,6 +71,7 @@ class Remote:
         seed: int = 0,
         each: int = 4,
         wait: float = 10.0,
+        security: Any = None,
     ) -> None:
         try:
             import distributed  # noqa: PLC0415 - an extra
@@ -81,7 +84,7 @@ class Remote:
             raise unexpected("mt.search.Settings(…), or None", "settings", settings)
         self.settings, self.seed, self.each = settings or Settings(), seed, each
         self._own = isinstance(client, str)
-        self._client = self._connected(client, wait) if self._own else client
+        self._client = self._connected(client, wait, security) if self._own else client
         if not isinstance(self._client, distributed.Client):
             raise unexpected("an address, or a distributed.Client", "client", client)
         self._pool = Pool(self._client, self._about, wait)
@@ -107,20 +110,25 @@ class Remote:
         if self._own:
             self._client.close()
 
-    def _connected(self, address: str, wait: float) -> Any:
+    def _connected(self, address: str, wait: float, security: Any) -> Any:
         if not re.fullmatch(r"(tcp|tls)://[^\s/]+:\d+", address):
             raise unexpected("an address such as tcp://server:8786", "client", address)
+        security = self._dask.Security() if security is None else security
+        if not isinstance(security, self._dask.Security):
+            raise unexpected("a distributed.Security, or None", "security", security)
+        given = self.connection(address, security, "client")
         try:
             for name in ("distributed.client", "distributed.utils"):  # it is said here
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             there.reach(address, wait)  # a client that fails would leave a thread behind
-            own, version = self._dask.__version__, self._version_at(address, wait)
+            own, version = self._dask.__version__, self._version_at(address, wait, given)
             if version != own:
                 raise ArgumentError(
                     f"the scheduler at {address} is of Dask {version}, and here it is {own}: "
                     "install one version of dask and distributed on all machines"
                 )
-            return self._dask.Client(address, timeout=wait, set_as_default=False)
+            known = {"security": security, "set_as_default": False}
+            return self._dask.Client(address, timeout=wait, **known)
         except ArgumentError:
             raise
         except (OSError, ValueError, ImportError, LookupError, asyncio.TimeoutError) as failure:
@@ -129,11 +137,35 @@ class Remote:
                 "with `dask scheduler`, and workers with `minitensor worker ADDRESS`"
             ) from None
 
-    def _version_at(self, address: str, wait: float) -> str:
-        """The version of Dask of a scheduler, which those of others may not understand."""
+    @staticmethod
+    def connection(address: str, security: Any, role: str) -> dict[str, Any]:
+        """The arguments of a connection to a scheduler, for a "client" or a "worker". Raises
+        ArgumentError for TLS whose certificate is missing or cannot be read, and for another
+        address than TLS's.
+        """
+        try:
+            given: dict[str, Any] = security.get_connection_args(role)
+        except OSError as failure:
+            files = (f"tls_ca_file tls_{role}_cert tls_{role}_key").split()
+            names = ", ".join(f"{name}={getattr(security, name)!r}" for name in files)
+            raise ArgumentError(f"no TLS with {names}: {reason_of(failure)}") from None
+        if address.startswith("tls:") and given["ssl_context"] is None:
+            raise ArgumentError(
+                f"{address} asks for a certificate: security=distributed.Security(tls_ca_file=…, "
+                f"tls_{role}_cert=…, tls_{role}_key=…), or --tls-ca-file, --tls-cert and --tls-key"
+            )
+        if not address.startswith("tls:") and given["require_encryption"]:
+            raise ArgumentError(f"with TLS an address begins with tls://, and {address} does not")
+        return given
+
+    def _version_at(self, address: str, wait: float, given: dict[str, Any]) -> str:
+        """The version of Dask of a scheduler, which those of others may not understand.
+
+        given  the arguments of the connection
+        """
 
         async def asked() -> Any:
-            async with self._dask.rpc(address) as scheduler:
+            async with self._dask.rpc(address, connection_args=given) as scheduler:
                 return await asyncio.wait_for(scheduler.versions(), max(wait, 0.1))
 
         with ThreadPoolExecutor(1) as thread:  # in a notebook this one has a loop that runs

@@ -48,11 +48,11 @@ def ended(process):
         process.wait()
 
 
-def scheduled(folder):
-    """A scheduler and its address."""
+def scheduled(folder, *more):
+    """A scheduler, with more options, and its address."""
     file = folder / "address.json"
     words = ("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard")
-    process = started((*words, "--scheduler-file", str(file)), folder / "scheduler")
+    process = started((*words, "--scheduler-file", str(file), *more), folder / "scheduler")
     until = time.monotonic() + 60
     while not file.exists() and time.monotonic() < until:
         time.sleep(0.1)
@@ -255,10 +255,61 @@ def test_what_a_worker_does_not_know_is_refused_with_the_way(workers):
 
 
 def test_a_scheduler_of_another_dask_is_said(scheduler, monkeypatch):
-    monkeypatch.setattr(Remote, "_version_at", lambda self, address, wait: "2024.8.0")
+    monkeypatch.setattr(Remote, "_version_at", lambda *given: "2024.8.0")
     match = r"^the scheduler at tcp.* is of Dask 2024\.8\.0, and here it is 20.*: install one"
     with pytest.raises(mt.ArgumentError, match=match):
         Remote(scheduler, wait=5)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """The files of a certificate that signs itself, and its key."""
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl, which makes a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    files = {"ca_file": folder / "cert.pem", "cert": folder / "cert.pem", "key": folder / "key.pem"}
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    words += ["-keyout", str(files["key"]), "-out", str(files["cert"])]
+    subprocess.run(words, check=True, capture_output=True)
+    return files
+
+
+def test_tls(certificate, tmp_path):
+    options = [w for n, f in certificate.items() for w in (f"--tls-{n.replace('_', '-')}", str(f))]
+    process, address = scheduled(tmp_path, "--protocol", "tls", *options)
+    worker = started(("minitensor", "worker", address, *options), tmp_path / "worker")
+    ca_file, cert, key = map(str, certificate.values())
+    given = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key}
+    security = distributed.Security(**given, require_encryption=True)
+    try:
+        assert address.startswith("tls://")
+        with Remote(address, settings=QUICK, wait=60, security=security) as remote:
+            assert [r.status for r in remote.measure(schedules(2))] == [Status.OK] * 2
+        with pytest.raises(mt.ArgumentError, match="asks for a certificate: security="):
+            Remote(address)
+        words = ("tune", "matmul", "--size", "m=32,n=32,k=32", "--trials", "2", "--workers")
+        command = [sys.executable, "-m", "minitensor", *words, address]
+        told = {"cwd": tmp_path, "capture_output": True, "text": True}
+        done = subprocess.run([*command, *options], check=False, **told)
+        assert done.returncode == 0, done.stderr
+        done = subprocess.run([*command, *options[:2]], check=False, **told)
+        assert done.returncode == 2 and "go together" in done.stderr
+    finally:
+        ended(worker)
+        ended(process)
+
+
+def test_wrong_words_for_tls(certificate):
+    ca_file, cert, key = map(str, certificate.values())
+    given = {"tls_client_cert": cert, "tls_client_key": key, "require_encryption": True}
+    security = distributed.Security(tls_ca_file=f"{ca_file}.no", **given)
+    with pytest.raises(mt.ArgumentError, match=r"no TLS with tls_ca_file='.*cert\.pem\.no'"):
+        Remote("tls://127.0.0.1:9", security=security)
+    security = distributed.Security(tls_ca_file=ca_file, **given)
+    with pytest.raises(mt.ArgumentError, match="begins with tls://, and tcp://127"):
+        Remote("tcp://127.0.0.1:9", security=security)
+    with pytest.raises(mt.ArgumentError, match=r"a distributed\.Security, or None"):
+        Remote("tcp://127.0.0.1:9", security="cert.pem")
 
 
 def test_who_is_there_is_said(workers):
