@@ -113,4 +113,5 @@ async def _serve(
         console.print(f"worker {nanny.worker_address} of {arguments.address}; Ctrl-C ends it")
         sys.stdout.flush()
         await nanny.finished()
+    console.print(f"the scheduler at {arguments.address} has ended, or needs this worker no more")
     return 0

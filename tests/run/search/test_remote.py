@@ -238,7 +238,8 @@ def test_a_scheduler_that_is_lost_is_said(tmp_path):
             for _ in range(20):
                 list(remote.measure(schedules(24)))
     process.wait()
-    ended(worker)
+    assert worker.wait(60) == 0
+    assert f"the scheduler at {address} has ended" in (tmp_path / "worker/out.txt").read_text()
 
 
 def test_what_a_worker_does_not_know_is_refused_with_the_way(workers):
