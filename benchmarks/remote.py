@@ -14,7 +14,8 @@ best as a part of the table's, a mean over tables and seeds, by the candidates o
 
 Pinned: candidates of a convolution, drawn anew in each turn, measured by one of the workers, by
 both, and by one for which the other only builds, in turns; scheduler and search share their cores.
-Overhead is what one worker's candidate takes beyond building and measuring.
+Overhead is what one worker's candidate takes beyond building and measuring. The last line is what
+two cores of this machine give at most: some share what they compute with.
 """
 
 from __future__ import annotations
@@ -180,6 +181,29 @@ def pinned(turns: int, count: int) -> list[list[Any]]:
     ]
 
 
+_COUNTS: Final = """
+import time
+count, end = 0, time.perf_counter() + 3
+while time.perf_counter() < end:
+    count += sum(range(1000)) > 0
+print(count)
+"""
+
+
+def together(turns: int) -> float:
+    """What two processes of Python do, a core each, in times of what one does alone: 2 where the
+    cores share nothing.
+    """
+    cores = sorted(os.sched_getaffinity(0))[:2]
+
+    def counted(some: list[int]) -> int:
+        words = [["taskset", "-c", str(core), sys.executable, "-c", _COUNTS] for core in some]
+        begun = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in words]
+        return sum(int(process.communicate()[0]) for process in begun)
+
+    return median(counted(cores) / counted(cores[:1]) for _ in range(turns))
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -194,6 +218,7 @@ def main() -> None:
     rows: list[list[Any]]
     if given.pinned:
         rows = [["workers", "candidates/s", "of one", "overhead, ms"], *pinned(given.turns, 48)]
+        rows.append(["two loops of Python", "", f"{together(given.turns):.2f}", ""])
     elif given.quality:
         parts = {size: quality(size, given.seeds) for size in ROUNDS}
         rows = [["at once", f"best after {TRIALS} trials", f"of {ROUNDS[0]} at once"]]
