@@ -38,7 +38,9 @@ def with_instruction(text: str, name: str, dtype: DType, params: tuple[str, ...]
     return "\n".join([head, condition, shorter, "#else", *body, "#endif", end])
 
 
+_BITS8, _BITS16 = "__attribute__((vector_size(16)))", "__attribute__((vector_size(32)))"
 _AVX, _AVX512 = "defined(__AVX__)", "defined(__AVX512F__)"
+_FMA = "defined(__FMA__)"
 _AVX512VL, _AVX_ALONE = "defined(__AVX512VL__)", "defined(__AVX__) && !defined(__AVX512VL__)"
 
 
@@ -179,7 +181,28 @@ def _counting() -> dict[tuple[str, str, int], tuple[str, str]]:
     return table
 
 
-_BITS8, _BITS16 = "__attribute__((vector_size(16)))", "__attribute__((vector_size(32)))"
+def _of_quantised() -> dict[tuple[str, str, int], tuple[str, str]]:
+    """Fused multiply-adds, and conversions that round; int32 as bytes by ones that saturate."""
+    words = "__attribute__((vector_size(64)))"
+    return {
+        ("quotient", "float32", 8): (_FMA, "__builtin_ia32_vfmaddps256({0}, {1}, {2})"),
+        ("quotient", "float32", 16): (
+            _AVX512,
+            "__builtin_ia32_vfmaddps512_mask({0}, {1}, {2}, -1, 4)",
+        ),
+        ("nearest", "int32", 8): (_AVX, "({1})__builtin_ia32_cvtps2dq256({0})"),
+        ("nearest", "int32", 16): (
+            _AVX512,
+            f"({{1}})__builtin_ia32_cvtps2dq512_mask({{0}}, (int {words}){{{{}}}}, -1, 4)",
+        ),
+        ("saturated", "uint8", 8): (
+            "defined(__AVX2__) && !defined(__AVX512VL__)",
+            f"({{2}})((long long {_BITS8})__builtin_ia32_packuswb128("
+            f"__builtin_ia32_packusdw128({{0}}, {{1}}), (short {_BITS8}){{{{}}}}))[0]",
+        ),
+    }
+
+
 _SCALED = (_AVX512, "__builtin_ia32_scalefps512_mask({0}, {1}, {0}, -1, 4)")
 _SCALED_DOWN = (_AVX512, _SCALED[1].replace("{1}", "{1} - 12583103.0f"))
 _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
@@ -188,6 +211,7 @@ _INSTRUCTIONS: Final[dict[tuple[str, str, int], tuple[str, str]]] = {
     **_counting(),
     **_conversions(),
     **_parts_of_integers(),
+    **_of_quantised(),
     ("some", "int32", 8): (_AVX, f"__builtin_ia32_movmskps256((float {_BITS16}){{0}})"),
     ("some", "int32", 4): (_AVX, f"__builtin_ia32_movmskps((float {_BITS8}){{0}})"),
     ("ldexp", "float32", 16): _SCALED,

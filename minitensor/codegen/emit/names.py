@@ -44,7 +44,7 @@ significand signgam finite scalb pow10 exp10 sincos
 _HELPERS: Final = """
 load store gather scatter splat stream ramp select min max floordiv floormod round rounded truncated
 reinterpret narrow widen check checked from to abs rsqrt sigmoid exp log sqrt tanh erf floor ceil
-power prefetch product sin cos log1p expm1 ldexp some
+power prefetch product quotient sin cos log1p expm1 ldexp some
 """
 _LIBRARY: Final = re.compile(
     rf"""(?x) ^ (?: intrinsic_.* | u?int(?:8|16|32|64)?_t | size_t | ptrdiff_t

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from minitensor import arith, ir
-from minitensor.codegen.emit import bits, masks, products, vectors
+from minitensor.codegen.emit import bits, masks, products, quantised, vectors
 from minitensor.codegen.emit.c_types import (
     computed,
     conversion_steps,
@@ -30,11 +30,13 @@ from minitensor.codegen.emit.precedence import (
     MASK_COMPARISON,
     OR,
     PRECEDENCE,
+    SUM,
     TERNARY,
     UNARY,
     power_of_two,
     wrap,
 )
+from minitensor.codegen.emit.quantised import Quantised
 from minitensor.codegen.lanes import numbers, repeats
 from minitensor.errors import LoweringError
 
@@ -209,11 +211,14 @@ class VectorExpressions(Expressions):
             text = f"{self.helpers.need(vectors.ramp, near)}({self.expr(a.base)}, {a.stride})"
             text = self._converted(text, near, computed(target))
             return self._rounded_vector(target, text, ATOM, COMMA)
+        narrow = a.dtype.is_float and not target.is_float and target.bits < 32
+        if narrow and (found := Quantised.of(a)) is not None:
+            return self._quantised(found, target)
         text = self.expr(a)
         if target.scalar == "float16" and a.dtype.scalar == "float64":  # not through float
             half, widen = self.helpers.vector(target), self.helpers.need(vectors.widen, target)
             return f"{widen}(__builtin_convertvector({text}, {half}))"
-        if a.dtype.is_float and not target.is_float and target.bits < 32 and _is_clamped(a):
+        if narrow and _is_clamped(a):
             near = of_lanes("int32", target)  # NaN becomes -2^31 there, of which 16 bits are 0
             text = self._converted(text, computed(a.dtype), near)
             text = self._converted(text, near, target)
@@ -226,6 +231,23 @@ class VectorExpressions(Expressions):
         if is_narrow_float(target) and target != a.dtype:
             return self._rounded_vector(target, text, ATOM, COMMA)
         return text
+
+    def _quantised(self, found: Quantised, target: ir.DType) -> str:
+        """A float that is rounded and saturated, as an integer."""
+        dtype, near, text = found.value.dtype, of_lanes("int32", target), self.expr(found.clamped())
+        if (q := found.quotient) is not None:
+            numbers = (q.divisor, q.high_part, q.low_part)
+            others = ", ".join(self.expr(found.same(number)) for number in numbers)
+            text = f"{self.helpers.need(quantised.quotient, dtype)}({text}, {others})"
+        if found.zero:
+            rounded = self.helpers.need(vectors.library, "round", dtype)
+            text = f"{rounded}({text}) + {self.expr(found.same(found.zero), SUM)}"
+            text = self._converted(text, dtype, near)
+        else:
+            text = f"{self.helpers.need(quantised.nearest, dtype)}({text})"
+        if target.scalar == "uint8" and target.lanes == 8:
+            return f"{self.helpers.need(quantised.saturated, target)}({text})"
+        return self._converted(text, near, computed(target))
 
     def _is_short(self, ramp: ir.Ramp) -> bool:
         """Tell whether 32 bits hold all of a ramp."""
