@@ -197,8 +197,8 @@ def _of_quantised() -> dict[tuple[str, str, int], tuple[str, str]]:
         ),
         ("saturated", "uint8", 8): (
             "defined(__AVX2__) && !defined(__AVX512VL__)",
-            f"({{2}})((long long {_BITS8})__builtin_ia32_packuswb128("
-            f"__builtin_ia32_packusdw128({{0}}, {{1}}), (short {_BITS8}){{{{}}}}))[0]",
+            f"({{{{ short {_BITS8} w = __builtin_ia32_packusdw128({{0}}, {{1}}); "
+            f"({{2}})((long long {_BITS8})__builtin_ia32_packuswb128(w, w))[0]; }}}})",
         ),
     }
 

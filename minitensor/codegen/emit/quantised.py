@@ -101,12 +101,13 @@ class Quantised:
             return Quantised(dividend, zero, low, high, q)
         return Quantised(value, zero, low, high)
 
-    def clamped(self) -> ir.Expr:
-        """The value between what becomes the bounds."""
-        low, high = self.low, self.high
+    def clamped(self, below: bool) -> ir.Expr:
+        """The value at most what becomes the upper bound; `below`: and at least the lower one."""
+        least, most = self.low, self.high
         if self.quotient is not None:
-            low, high = self.quotient.least, self.quotient.most
-        return ir.Binary("min", ir.Binary("max", self.value, self.same(low)), self.same(high))
+            least, most = self.quotient.least, self.quotient.most
+        value = ir.Binary("max", self.value, self.same(least)) if below else self.value
+        return ir.Binary("min", value, self.same(most))
 
     def same(self, number: float) -> ir.Expr:
         """The vector with a number in all lanes."""
@@ -170,12 +171,12 @@ def nearest(helpers: Helpers, dtype: ir.DType) -> Definition:
 
 
 def saturated(helpers: Helpers, dtype: ir.DType) -> Definition:
-    """The bytes of int32 from 0 to 255, or less than 0, in any way."""
+    """The bytes of int32 up to 255; 0 for those below it."""
     wide = of_lanes("int32", dtype)
     kind, source = helpers.vector(dtype), helpers.vector(wide)
     half = wide.with_lanes(dtype.lanes // 2)
     parts = [helpers.need(vectors.lanes_of, half, wide.lanes, n * half.lanes) for n in (0, 1)]
-    body = f"return __builtin_convertvector(x, {kind});"
+    body = f"return __builtin_convertvector(x & (x >= 0), {kind});"
     name, text = function(kind, f"narrow_{kind}_of_{source}", f"{source} x", body)
     low, high = (f"{part}(x)" for part in parts)
     return name, with_instruction(text, "saturated", dtype, (low, high, kind))

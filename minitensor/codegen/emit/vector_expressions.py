@@ -234,7 +234,9 @@ class VectorExpressions(Expressions):
 
     def _quantised(self, found: Quantised, target: ir.DType) -> str:
         """A float that is rounded and saturated, as an integer."""
-        dtype, near, text = found.value.dtype, of_lanes("int32", target), self.expr(found.clamped())
+        dtype, near = found.value.dtype, of_lanes("int32", target)
+        saturates = target.scalar == "uint8" and target.lanes == 8 and found.low + found.zero == 0
+        text = self.expr(found.clamped(below=not saturates))
         if (q := found.quotient) is not None:
             numbers = (q.divisor, q.high_part, q.low_part)
             others = ", ".join(self.expr(found.same(number)) for number in numbers)
@@ -245,7 +247,7 @@ class VectorExpressions(Expressions):
             text = self._converted(text, dtype, near)
         else:
             text = f"{self.helpers.need(quantised.nearest, dtype)}({text})"
-        if target.scalar == "uint8" and target.lanes == 8:
+        if saturates:
             return f"{self.helpers.need(quantised.saturated, target)}({text})"
         return self._converted(text, near, computed(target))
 
