@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import contextlib
+from typing import Any, Final
 
-from minitensor.cli.errors import CommandError, UsageError
+from minitensor.cli.errors import UsageError
 
-_FILES = ("ca_file", "cert", "key")
+_FILES: Final = ("ca_file", "cert", "key")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,21 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def security(arguments: argparse.Namespace, role: str) -> Any:
-    """The distributed.Security of a "client" or a "worker" with these options; None without any.
+    """The distributed.Security of a "client" or a "worker" with these options; None without any,
+    and without dask.distributed, which others report.
 
-    Raises UsageError if only some are given, CommandError without dask.distributed.
+    Raises UsageError if only some are given.
     """
-    files = [getattr(arguments, f"tls_{name}") for name in _FILES]
-    if not any(files):
-        return None
-    if not all(files):
+    ca_file, cert, key = files = [getattr(arguments, f"tls_{name}") for name in _FILES]
+    if any(files) and not all(files):
         raise UsageError("--tls-ca-file, --tls-cert and --tls-key go together: give all three")
-    try:
+    with contextlib.suppress(ImportError):
         import distributed  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise CommandError(
-            "TLS needs dask.distributed: python -m pip install 'minitensor[distributed]'"
-        ) from None
-    ca_file, cert, key = files
-    given = {"tls_ca_file": ca_file, f"tls_{role}_cert": cert, f"tls_{role}_key": key}
-    return distributed.Security(**given, require_encryption=True)  # type: ignore[no-untyped-call]
+
+        if any(files):
+            given = {"tls_ca_file": ca_file, f"tls_{role}_cert": cert, f"tls_{role}_key": key}
+            make: Any = distributed.Security
+            return make(**given, require_encryption=True)
+    return None

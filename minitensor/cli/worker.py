@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         f"{host['cpu']}, {target['num_cores']} cores, {target['vector_bits']} bits; "
         f"{host['compiler']}"
     )
-    security = tls.security(arguments, "worker") or distributed.Security()  # type: ignore
+    make: Any = distributed.Security
+    security = tls.security(arguments, "worker") or make()
     given = Remote.connection(arguments.address, security, "worker")
     try:
         cores = str(target["num_cores"])

@@ -7,7 +7,9 @@ Is Known in Advance", IEEE Transactions on Computers 53 (8), 2004). Only the rou
 asked for, between two bounds: it is a staircase, and so is what is computed, for both grow with x.
 `Quotient.of` compares where each step is; equal steps are equal results, for any x.
 
-The bounds are applied to x, before the quotient: saturating that is one and the same.
+The bounds are applied to x, before the quotient: saturating that is one and the same. A lower bound
+of 0 is left to the instruction that makes bytes: it takes all int32 below 0 as 0, and -2^31 is what
+a NaN becomes, or a quotient of -infinity.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from minitensor.codegen.emit.helpers import Definition, Helpers, function
 from minitensor.codegen.emit.instructions import with_instruction
 
 _FAR: Final = 3  # floats on either side of where a step should be
-_SIZES: Final = 2.0**-60, 2.0**60  # of constants: far from where floats lose bits
+_SIZES: Final = 2.0**-60, 2.0**60  # of divisors: far from where floats lose bits
 _MOST_STEPS: Final = 1 << 16
-_LARGEST: Final = 1 << 20  # whole number, exact as it is and with others added
+_LARGEST: Final = 1 << 20  # number: float32 has it, and sums of such
 
 
 @dataclass(frozen=True, slots=True)
