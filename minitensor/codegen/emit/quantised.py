@@ -178,7 +178,7 @@ def saturated(helpers: Helpers, dtype: ir.DType) -> Definition:
     kind, source = helpers.vector(dtype), helpers.vector(wide)
     half = wide.with_lanes(dtype.lanes // 2)
     parts = [helpers.need(vectors.lanes_of, half, wide.lanes, n * half.lanes) for n in (0, 1)]
-    body = f"return __builtin_convertvector(x & (x >= 0), {kind});"
+    body = f"return {helpers.need(vectors.converted, wide, dtype)}(x & (x >= 0));"
     name, text = function(kind, f"narrow_{kind}_of_{source}", f"{source} x", body)
     low, high = (f"{part}(x)" for part in parts)
     return name, with_instruction(text, "saturated", dtype, (low, high, kind))
