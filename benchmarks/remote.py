@@ -191,8 +191,8 @@ print(count)
 
 
 def together(turns: int) -> float:
-    """What two processes of Python do, a core each, in times of what one does alone: 2 where the
-    cores share nothing.
+    """The throughput of two Python processes, each pinned to a core, relative to that of one: 2 on
+    cores that share nothing.
     """
     cores = sorted(os.sched_getaffinity(0))[:2]
 

@@ -235,7 +235,9 @@ class VectorExpressions(Expressions):
     def _quantised(self, found: Quantised, target: ir.DType) -> str:
         """A float that is rounded and saturated, as an integer."""
         dtype, near = found.value.dtype, of_lanes("int32", target)
-        saturates = target.scalar == "uint8" and target.lanes == 8 and found.low + found.zero == 0
+        ends = found.low + found.zero, found.high + found.zero
+        saturates = target.scalar == "uint8" and target.lanes == 8
+        saturates &= ends[0] == 0 and ends[1] <= 255  # beyond that a cast wraps
         text = self.expr(found.clamped(below=not saturates))
         if (q := found.quotient) is not None:
             numbers = (q.divisor, q.high_part, q.low_part)

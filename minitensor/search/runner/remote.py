@@ -84,6 +84,8 @@ class Remote:
             raise unexpected("mt.search.Settings(…), or None", "settings", settings)
         self.settings, self.seed, self.each = settings or Settings(), seed, each
         self._own = isinstance(client, str)
+        if security is not None and not self._own:
+            raise ArgumentError("security= is of an address; a distributed.Client has its own")
         self._client = self._connected(client, wait, security) if self._own else client
         if not isinstance(self._client, distributed.Client):
             raise unexpected("an address, or a distributed.Client", "client", client)
@@ -146,7 +148,7 @@ class Remote:
         try:
             given: dict[str, Any] = security.get_connection_args(role)
         except OSError as failure:
-            files = (f"tls_ca_file tls_{role}_cert tls_{role}_key").split()
+            files = ("tls_ca_file", f"tls_{role}_cert", f"tls_{role}_key")
             names = ", ".join(f"{name}={getattr(security, name)!r}" for name in files)
             raise ArgumentError(f"no TLS with {names}: {reason_of(failure)}") from None
         if address.startswith("tls:") and given["ssl_context"] is None:

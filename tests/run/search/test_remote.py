@@ -309,6 +309,8 @@ def test_wrong_words_for_tls(certificate):
     security = distributed.Security(tls_ca_file=ca_file, **given)
     with pytest.raises(mt.ArgumentError, match="begins with tls://, and tcp://127"):
         Remote("tcp://127.0.0.1:9", security=security)
+    with pytest.raises(mt.ArgumentError, match="is of an address"):
+        Remote(None, security=security)
     with pytest.raises(mt.ArgumentError, match=r"a distributed\.Security, or None"):
         Remote("tcp://127.0.0.1:9", security="cert.pem")
 
