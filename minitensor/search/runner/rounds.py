@@ -198,6 +198,7 @@ class Round:
             "definition": self.definition,
             "settings": asdict(limits),
             "traces": texts,
+            "exact": int(sent.yardstick),
             "compiler": "",
             "flags": [],
             "libraries": {},

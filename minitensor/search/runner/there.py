@@ -55,7 +55,7 @@ from minitensor.search.runner.task import Task, exact_target
 from minitensor.search.runner.timing import compile_lock
 from minitensor.version import __version__
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of requests and replies."""
 MOST: Final = 256
 """Candidates of a request."""
@@ -70,7 +70,7 @@ LARGEST: Final = 1 << 24
 _TIMERS: Final[list[threading.Timer]] = []
 _FIELDS: Final = (
     *("version", "id", "definition", "target", "settings", "seed", "best", "traces"),
-    *("compiler", "flags", "libraries"),
+    *("exact", "compiler", "flags", "libraries"),
 )
 _RUNNERS: Final[OrderedDict[str, Runner]] = OrderedDict()
 _ALONE: Final = threading.Lock()
@@ -174,6 +174,7 @@ def checked_request(text: object) -> dict[str, Any]:
         and isinstance(found["settings"], dict)
         and found["settings"].keys() <= {field.name for field in fields(Settings)}
         and is_integer(found["seed"], 0)
+        and is_integer(found["exact"], 0)
         and (best is None or is_real(best, 0))
         and are_libraries(libraries)
     )
@@ -263,12 +264,15 @@ def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
         while len(_RUNNERS) > KEPT:
             _RUNNERS.popitem(last=False)[1].close()
     _RUNNERS.move_to_end(key)
-    runner, sent = _RUNNERS[key], request["libraries"]
+    runner, sent, exact = _RUNNERS[key], request["libraries"], request["exact"]
     command = [request["compiler"], *request["flags"]]
     runner.accept({digest: _unpacked(code) for digest, code in sent.items()}, command)
-    schedules = [one for one in candidates if isinstance(one, Schedule)]
-    done = iter([*runner.measure(schedules, request["best"])])
-    results = [one if isinstance(one, Result) else next(done) for one in candidates]
+    results: list[Result] = []
+    # two calls: the seconds of building are shared among those of a call, and what is to be timed
+    # exactly has been built before
+    for some, best in ((candidates[:exact], None), (candidates[exact:], request["best"])):
+        done = iter([*runner.measure([s for s in some if isinstance(s, Schedule)], best)])
+        results += [one if isinstance(one, Result) else next(done) for one in some]
     results = [replace(one, spent=round(one.spent + share, 4)) for one in results]
     flags = [request["flags"] if [*one.command] == command else None for one in results]
     return {"results": [result_as_dict(one, used) for one, used in zip(results, flags)]}

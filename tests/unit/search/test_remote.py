@@ -30,7 +30,7 @@ def request(**changed):
     schedule.split("i", [None, 4])
     parts = {"version": there.VERSION, "id": "1", "definition": definition_as_python(PROGRAM)}
     parts |= {"target": mt.Target("c", 1, 128).as_dict(), "settings": {}, "seed": 0, "best": None}
-    parts |= {"compiler": "", "flags": [], "libraries": {}}
+    parts |= {"exact": 0, "compiler": "", "flags": [], "libraries": {}}
     return json.dumps({**parts, "traces": [schedule.trace.to_json()], **changed})
 
 
@@ -48,6 +48,7 @@ def request(**changed):
         (request(seed=-1), "does not fit"),
         (request(settings={"no_such": 1}), "does not fit"),
         (request(best="fast"), "does not fit"),
+        (request(exact=-1), "does not fit"),
         (request(target=[]), "does not fit"),
         (request(flags="-O2"), "does not fit"),
         (request(compiler=None), "does not fit"),
@@ -162,6 +163,24 @@ def test_a_worker_that_is_slower_twice_is_set_aside():
     assert made.found[7].ok and not fast.reason
     slow.asked = time.monotonic() - 1  # it may have been another program
     assert pool.measuring() == [fast, slow] and slow.doubted and not slow.reason
+
+
+def test_the_yardstick_is_timed_exactly_whatever_the_best(private_cache):
+    """A single early time varies by more than what sets a worker aside."""
+    pool = pool_of(Worker("a", "k", {}))
+    for yardstick, exact, first in ((None, 0, []), ("yardstick", 1, ["yardstick"])):
+        made, sent = round_of(pool, count=1)
+        pool.yardstick = yardstick and (made.definition, yardstick)
+        made.send()
+        assert sent[0][1]["exact"] == exact and sent[0][1]["traces"] == [*first, *made.traces]
+
+    here, text = json.loads(there.described())["target"], mt.Schedule(PROGRAM).trace.to_json()
+    parts = {"target": here, "traces": [text, text], "best": 1e-12}
+    for exact in (1, 0):
+        answer = there.measured(request(**parts, exact=exact))
+        first, second = there.results_of(answer, "1", 2)
+        assert first.ok and second.ok and second.early
+        assert first.early is not bool(exact)
 
 
 def test_a_scheduler_that_dask_knows_to_be_lost_is_said():
