@@ -181,6 +181,7 @@ def test_the_yardstick_is_timed_exactly_whatever_the_best(private_cache):
         first, second = there.results_of(answer, "1", 2)
         assert first.ok and second.ok and second.early
         assert first.early is not bool(exact)
+    there._end()
 
 
 def test_a_scheduler_that_dask_knows_to_be_lost_is_said():
