@@ -37,6 +37,7 @@ from minitensor.runtime.toolchain import Toolchain, find_toolchain, probe_toolch
 if _TYPE_CHECKING:
     from minitensor.runtime.caches import USUAL_CACHES, Caches, known_caches, largest_cache
     from minitensor.runtime.confined import confine, memory_of_this_process
+    from minitensor.runtime.copies import share_out
     from minitensor.runtime.crossing import compiler_for, spelled_flags
     from minitensor.runtime.cuda.arrays import DeviceArray, to_device
     from minitensor.runtime.cuda.build import load_cuda, load_cuda_program, load_cuda_together
@@ -64,6 +65,7 @@ if _TYPE_CHECKING:
 _LATER = {
     "caches": ("USUAL_CACHES", "Caches", "known_caches", "largest_cache"),
     "confined": ("confine", "memory_of_this_process"),
+    "copies": ("share_out",),
     "crossing": ("compiler_for", "spelled_flags"),
     "descendants": ("end_children",),
     "doctor": ("Finding", "diagnose"),
@@ -104,7 +106,7 @@ __all__ = [
     "load_kernel", "load_program", "load_together", "measure", "measure_limits",
     "memory_of_this_process", "memory_probes", "native_features", "native_target", "null",
     "pointer_to", "probe_toolchain", "ratio", "recall", "remember", "remember_limits",
-    "save_kernel", "scratch_folder", "shown_target", "spelled_flags", "starting_threads",
+    "save_kernel", "scratch_folder", "share_out", "shown_target", "spelled_flags", "starting_threads",
     "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 

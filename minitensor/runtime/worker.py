@@ -159,10 +159,11 @@ class Worker:
         """Run a function in a copy of this process, without its open files, in a folder."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            _run_forked(function, theirs, folder, parent)
-        theirs.close()
+        with theirs, contextlib.ExitStack() as unless_forked:
+            unless_forked.enter_context(ours)
+            if (pid := os.fork()) == 0:
+                _run_forked(function, theirs, folder, parent)
+            unless_forked.pop_all()
         return cls(pid, ours)
 
     def fileno(self) -> int:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from minitensor import runtime
-from minitensor.codegen import Emitted, Target, generate_together, split_constants
+from minitensor.codegen import Emitted, Split, Target, generate_together, split_constants
 from minitensor.errors import CompileError, MeasureError, reason_of, unexpected
 from minitensor.ir import Buffer, Program
 from minitensor.schedule import Schedule
@@ -199,15 +199,26 @@ class _Build:
             self.take(*self.waiting.popleft())
         return self.found
 
-    def generate(self, programs: dict[int, Program]) -> None:
-        """Generate one text, and begin to compile it."""
-        try:
-            emitted = _generated(list(programs.values()), self.target)
-            size, most = len(emitted[0].emitted.source), self.settings.longest
+    def cut(self, programs: dict[int, Program], size: int) -> None:
+        """Generate texts of at most so many programs, and begin to compile each."""
+        items, target = list(programs.items()), self.target
+        groups = [dict(items[start : start + size]) for start in range(0, len(items), size)]
+
+        def text(number: int) -> Reply:
+            return _generated([*groups[number].values()], target)
+
+        cores = runtime.usable_cores()
+        with contextlib.closing(runtime.share_out(text, len(groups), cores)) as texts:
+            for number, reply in texts:
+                self.generated(groups[number], reply)
+
+    def generated(self, programs: dict[int, Program], text: Reply) -> None:
+        """Begin to compile the text of some programs, or cut it."""
+        size, most = len(text["source"]), self.settings.longest
+        if (problem := text["problem"]) is None and size > most:
             problem = f"its text has {size:,} characters; the limit is {most:,}"
-        except Exception as failure:  # a pass may fail in any way, for one of them
-            size, most, problem = 1, 0, reason_of(failure)
-        if size <= most:
+        if problem is None:
+            emitted = _restored([*programs.values()], text, self.target)
             self.compile(dict(zip(programs, emitted)), programs)
         elif len(programs) > 1:
             self.cut(programs, -(-len(programs) // 2))
@@ -219,11 +230,6 @@ class _Build:
         source = next(iter(emitted.values())).emitted.source
         reply = self.compile_text(source, self.settings.compile_limit)
         self.waiting.append((emitted, programs, reply))
-
-    def cut(self, programs: dict[int, Program], size: int) -> None:
-        """Generate texts of at most so many programs."""
-        for start in range(0, len(programs), size):
-            self.generate(dict(list(programs.items())[start : start + size]))
 
     def take(self, emitted: dict[int, Text], programs: dict[int, Program], wait: Wait) -> None:
         """Wait for a text, and cut it where it does not compile."""
@@ -249,18 +255,43 @@ class _Build:
             self.cut(programs, -(-len(programs) // 2))
 
 
-def _generated(programs: Sequence[Program], target: Target) -> list[Text]:
-    """One text of several programs: of each what a call runs, and what constants alone decide."""
-    splits = [split_constants(program, program.constants) for program in programs]
-    cut = [split.early is not None and bool(split.kept) for split in splits]
-    late = [split.late if apart else p for split, apart, p in zip(splits, cut, programs)]
-    early = [split.early for split in splits if split.early is not None and split.kept]
-    emitted = generate_together([(program, target) for program in (*late, *early)])
-    rest = iter(emitted[len(late) :])
-    return [
-        Text(one, next(rest) if apart else None, _cold(one, program, split.kept))
-        for one, program, split, apart in zip(emitted, programs, splits, cut)
+def _generated(programs: Sequence[Program], target: Target) -> Reply:
+    """One text of several programs: {"source", "facts", "problem"}; see `_parts`."""
+    try:
+        emitted = generate_together([(part, target) for part in _parts(programs)[1]])
+    except Exception as failure:  # a pass may fail in any way, for one of them
+        return {"source": "", "facts": [], "problem": reason_of(failure)}
+    facts = [one.facts() for one in emitted]
+    return {"source": emitted[0].source, "facts": facts, "problem": None}
+
+
+def _restored(programs: Sequence[Program], text: Reply, target: Target) -> list[Text]:
+    """The candidates of such a text."""
+    splits, parts = _parts(programs)
+    emitted = [
+        Emitted.restored(
+            facts, text["source"], part.params, frozenset(b.name for b in part.outputs), target
+        )
+        for facts, part in zip(text["facts"], parts)
     ]
+    rest = iter(emitted[len(programs) :])
+    return [
+        Text(one, next(rest) if split.early is not None else None, _cold(one, program, split.kept))
+        for one, program, split in zip(emitted, programs, splits)
+    ]
+
+
+def _parts(programs: Sequence[Program]) -> tuple[list[Split], list[Program]]:
+    """What a call of each runs and what constants alone decide, if that is kept; and the programs
+    of all that: first those of the calls, then the others.
+    """
+    splits = [split_constants(program, program.constants) for program in programs]
+    splits = [
+        split if split.early is not None and split.kept else Split(None, program, split.kept)
+        for split, program in zip(splits, programs)
+    ]
+    early = [split.early for split in splits if split.early is not None]
+    return splits, [split.late for split in splits] + early
 
 
 def _cold(emitted: Emitted, program: Program, kept: Sequence[Buffer]) -> tuple[str, ...]:
