@@ -106,8 +106,8 @@ __all__ = [
     "load_kernel", "load_program", "load_together", "measure", "measure_limits",
     "memory_of_this_process", "memory_probes", "native_features", "native_target", "null",
     "pointer_to", "probe_toolchain", "ratio", "recall", "remember", "remember_limits",
-    "save_kernel", "scratch_folder", "share_out", "shown_target", "spelled_flags", "starting_threads",
-    "take_turn", "to_device", "usable_cores", "waits_of",
+    "save_kernel", "scratch_folder", "share_out", "shown_target", "spelled_flags",
+    "starting_threads", "take_turn", "to_device", "usable_cores", "waits_of",
 ]
 
 

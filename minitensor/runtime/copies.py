@@ -55,7 +55,7 @@ def share_out(
 def _shared(
     work: Work, numbers: Iterator[int], copies: int
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield numbers with their results; with None where a copy was lost. Ends with the last copy."""
+    """Yield numbers with their results, None where a copy was lost. It ends with the last copy."""
 
     def serve(parent: Parent) -> None:
         gc.freeze()  # the collector would write to every page that is shared

@@ -22,6 +22,7 @@ from minitensor.phrasebook import no_program, unknown_name
 from minitensor.schedule.cache import StoragePrimitives
 from minitensor.schedule.candidates import CandidatePrimitives
 from minitensor.schedule.compute_at import PlacementPrimitives
+from minitensor.schedule.consumed import consumed
 from minitensor.schedule.decisions import DecisionPrimitives
 from minitensor.schedule.decompose import DecompositionPrimitives
 from minitensor.schedule.edit import loops_around
@@ -198,13 +199,18 @@ class Schedule(
         """The programs before the first step and after each."""
         return tuple(self._history)
 
-    def copy(self) -> Schedule:
-        """An independent schedule in the same state."""
+    def copy(self, steps: int | None = None) -> Schedule:
+        """An independent schedule in the same state, or in that after the first steps."""
         twin = Schedule.__new__(Schedule)
-        twin._history = list(self._history)
-        twin._steps = list(self._steps)
-        twin._results = list(self._results)
+        count = len(self._steps) if steps is None else steps
+        twin._history = self._history[: count + 1]
+        twin._steps = self._steps[:count]
+        twin._results = self._results[:count]
         twin._origins = dict(self._origins)
+        if count < len(self._steps):
+            twin._origins.clear()
+            for number in range(count):
+                twin._name(number)
         twin._random = random.Random()
         twin._random.setstate(self._random.getstate())
         twin._check = self._check
@@ -333,8 +339,13 @@ class Schedule(
         self._steps.append(Step(primitive.key, recorded, result))
         self._results.append(result)
         self._history.append(program)
-        if primitive.decide is not None:
-            return decided(result, number)  # type: ignore[no-any-return]
+        return self._name(number)  # type: ignore[no-any-return]
+
+    def _name(self, number: int) -> Any:
+        """The result of a step as its user gets it; the names in it are that step's from now on."""
+        result = self._results[number]
+        if primitive_of(self._steps, number).decide is not None:
+            return decided(result, number)
         if isinstance(result, str):
             self._origins[result] = Ref(number)
         elif isinstance(result, tuple):
@@ -348,16 +359,18 @@ class Schedule(
         number = sum(step.is_decision for step in self._steps)
         return {"decision": self._forced[number]} if number < len(self._forced) else {}
 
-    def replay(self, trace: Trace) -> Schedule:
+    def replay(self, trace: Trace, *, begun: bool = False) -> Schedule:
         """Apply the steps of a trace; returns this schedule.
+
+        begun  the steps that were applied so far are the first of the trace
 
         Raises ScheduleError where a step is refused; the steps before it stay applied. So is a
         step of an older version that names a loop whose name may have been another loop's then.
         """
-        first = len(self._steps)
+        first = 0 if begun else len(self._steps)
         former = FormerNames(self.program) if trace.version < VERSION else None
-        results: list[Any] = []
-        for number, step in enumerate(trace.steps):
+        results = [self._name(number) for number in range(len(self._steps) - first)]
+        for number, step in enumerate(trace.steps[len(results) :], len(results)):
             primitive = primitive_of(trace.steps, number)
             try:
                 arguments = {n: _resolved(v, results) for n, v in step.arguments.items()}
@@ -411,25 +424,7 @@ class Schedule(
                 return
 
     def _consumed(self, name: str) -> str | None:
-        """The step that replaced a name that was a loop or a block once, and the new names."""
-        for number in range(len(self._steps) - 1, -1, -1):
-            before, after = self._history[number], self._history[number + 1]
-            if name in _names(before) and name not in _names(after):
-                step = self._steps[number]
-                call = primitive_of(self._steps, number).call_text(
-                    {n: resolved(v, self._results) for n, v in step.arguments.items()}
-                )
-                new = [n for n in _names(after) if n not in _names(before)]
-                instead = "; it made " + ", ".join(map(shown, new[:6])) if new else ""
-                return (
-                    f"{shown(name)} does not exist any more: step {number + 1}, {call}, "
-                    f"consumed it{instead}"
-                )
-        return None
-
-
-def _names(program: ir.Program) -> dict[str, None]:
-    return dict.fromkeys([*ir.loop_sites(program), *program.blocks])
+        return consumed(name, self._history, self._steps, self._results)
 
 
 def _resolved(value: Any, results: Sequence[Any]) -> Any:

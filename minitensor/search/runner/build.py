@@ -282,8 +282,8 @@ def _restored(programs: Sequence[Program], text: Reply, target: Target) -> list[
 
 
 def _parts(programs: Sequence[Program]) -> tuple[list[Split], list[Program]]:
-    """What a call of each runs and what constants alone decide, if that is kept; and the programs
-    of all that: first those of the calls, then the others.
+    """Each program in two parts, a second one only if what it computes is kept; and the programs
+    of all parts, those of a call first.
     """
     splits = [split_constants(program, program.constants) for program in programs]
     splits = [

@@ -44,6 +44,7 @@ from minitensor.search.space.open import (
     typical,
     values_of,
 )
+from minitensor.search.space.replays import Replays
 from minitensor.search.space.resources import Resources
 from minitensor.search.space.template import UNSEEN, Template
 from minitensor.search.unmade import Unmade
@@ -98,7 +99,7 @@ class Space(Shown, Choices):
         self.device = device_of(self.target) if self.target.is_gpu else None
         self.copies = UNROLL if self.device is None else GPU_UNROLL
         self.unmade = Unmade() if unmade is None else unmade
-        self._template = template
+        self._template, self.replays = template, Replays(program)
         made = self._made_of(tuple(sketches) or (Sketch(program, Trace(), ()),))
         self.sketches = tuple(sketch for sketch, _ in made)
         self.weights = branch_weights([sketch.history for sketch in self.sketches])
@@ -220,10 +221,9 @@ class Space(Shown, Choices):
             return None
         structure: Structure | None = None
         try:
-            if all(knob.is_number for knob in self.knobs[sketch]):
-                structure = Structure(schedule)
-        except BatchError:
-            pass
+            with contextlib.suppress(BatchError):
+                if all(knob.is_number for knob in self.knobs[sketch]):
+                    structure = Structure(schedule)
         except Exception as failure:
             self.unmade.add("the structure of a sketch", failure)
         resources = None if self.device is None else Resources.of(schedule.program)
@@ -430,7 +430,7 @@ class Space(Shown, Choices):
         """
         if self._template is not None:
             return self._template.make(number, decisions)
-        return number, sketch.trace.with_decisions(decisions).apply(self.program, check=False)
+        return number, self.replays.apply(sketch.trace, decisions)
 
     def _usual(self, sketch: int, locations: tuple[str, ...]) -> Schedule:
         """A sketch with typical decisions and its first blocks at some places. Kept, as the step

@@ -181,6 +181,7 @@ class Tuner:
         self.trials = len(self.tried) + self.batch
         more, late = self.round(), self.ended
         self.limit, self.ended = math.inf, ""
+        self.space.replays.clear()  # of many tasks, whose turn may be long after
         return more and (bool(late) or not self._over())
 
     def _over(self) -> bool:

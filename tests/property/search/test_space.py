@@ -97,6 +97,29 @@ def test_candidates_compute_the_same(name, rules, seed, changes):
     assert space.decode(Trace.from_json(schedule.trace.to_json())) is not None
 
 
+@examples(15, 100, deadline=None)
+@given(st.sampled_from(sorted(DEFINITIONS)), st.integers(0, 2**32))
+def test_a_schedule_does_not_depend_on_those_that_were_made_before(name, seed):
+    space, rng = space_of(name, "default"), random.Random(seed)
+    family = [space.draw(rng)]
+    for _ in range(6):
+        parent = rng.choice(family)
+        family.append(rng.choice([space.mutated(parent, rng), space.draw(rng, parent.sketch)]))
+    after_others = [outcome(space, candidate) for candidate in family]
+    for candidate, found in zip(family, after_others):
+        space.replays.clear()
+        assert outcome(space, candidate) == found
+
+
+def outcome(space, candidate):
+    """All that a schedule knows, or the refusal of a step."""
+    try:
+        found = space.schedule(candidate)
+    except mt.ScheduleError as refusal:
+        return refusal.rule, refusal.step, str(refusal)
+    return found.trace, found.history, found._results, found._origins
+
+
 @pytest.mark.parametrize("name", ["matmul", "stencil", "softmax"])
 def test_most_candidates_are_legal(name):
     space, rng = space_of(name, "default"), random.Random(1)
