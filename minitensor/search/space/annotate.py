@@ -11,7 +11,7 @@ are to be measured.
                 one is short
     unroll      the loops around that, from the inside, while few copies come of it; a tile that is
                 unrolled already is passed, and its copies count, as do the instructions of a vector
-                that no register holds
+                that no register holds, or whose elements come one by one
 
 Source: Zheng et al., Ansor, OSDI 2020, section 4.2 and appendix A.
 """
@@ -38,6 +38,8 @@ VECTOR: Final = 64
 """The most elements of a vector that is made of several loops, or cut from a single one."""
 PERIOD: Final = 8
 """The fewest elements that are worth a vector, of those after which operands repeat."""
+MOST_MOVES: Final = 64
+"""The most moves of single elements that unrolling writes out."""
 SQUARE: Final = 4
 """The fewest rows of a square that is transposed in registers (see `codegen.emit.transposes`)."""
 
@@ -60,6 +62,7 @@ class Leaf:
     unroll   those that may be unrolled, innermost first
     passed   for each of them, the unrolled loops between it and the one before it
     lanes    the loops that are one vector: those of `vector`, or what is a vector already
+    apart    whether it moves elements that do not lie side by side, one instruction for each
     """
 
     block: str
@@ -67,6 +70,7 @@ class Leaf:
     unroll: tuple[str, ...]
     passed: tuple[tuple[str, ...], ...]
     lanes: tuple[str, ...]
+    apart: bool
 
 
 @dataclass(frozen=True)
@@ -143,11 +147,11 @@ class Annotatable:
             threaded.append(np.where(product > 1, count, 0))
         threads = self._threads(threaded)
         for leaf in self.leaves:
-            most = unroll[leaf.block]
+            most = np.minimum(unroll[leaf.block], MOST_MOVES) if leaf.apart else unroll[leaf.block]
             count, elements = np.zeros_like(most), np.ones_like(most)
             for name in leaf.lanes:
                 elements = elements * extents[name]
-            copies = -(-elements // lanes)
+            copies = elements if leaf.apart else -(-elements // lanes)
             open_ = np.ones(most.shape, np.bool_)
             for loop, passed in zip(leaf.unroll, leaf.passed):
                 for name in (*passed, loop):
@@ -297,7 +301,23 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: 
         else:
             break
     chosen = tuple(loop.var for loop in vector)
-    return Leaf(block.name, chosen, tuple(unroll), tuple(passed), tuple(lanes))
+    apart = bool(lanes) and _apart(block, lanes[max(0, len(vector) - 1)])  # the innermost
+    return Leaf(block.name, chosen, tuple(unroll), tuple(passed), tuple(lanes), apart)
+
+
+def _apart(block: ir.Block, lane: str) -> bool:
+    """Return whether the lanes of a block that stores what it computes read or write elements that
+    do not lie side by side.
+    """
+    target = block.body.then if isinstance(block.body, ir.If) else block.body
+    if not isinstance(target, ir.Store):
+        return False
+    bindings = {i.var: i.binding for i in block.iters}
+    for indices in (target.indices, *(load.indices for load in ir.loads(target))):
+        *outer, last = (linear_of(ir.substitute(i, bindings)).coefficient(lane) for i in indices)
+        if last not in (0, 1) or any(outer):
+            return True
+    return False
 
 
 def _transposes(block: ir.Block, loop: str, lane: str) -> bool:

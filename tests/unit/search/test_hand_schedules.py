@@ -87,3 +87,17 @@ def test_the_window_around_an_unrolled_tile_can_be_unrolled():
     for copies, count in ((16, 0), (3 * tile, 1), (9 * tile - 1, 1), (9 * tile, 2)):
         assert unrolled(copies, lanes=16) == count
         assert unrolled(2 * copies, lanes=8) == count  # a vector is two instructions
+
+
+def test_elements_that_do_not_lie_side_by_side_are_copies_of_their_own():
+    def unrolled(shape, element):
+        A = mt.placeholder(shape, name="A")
+        B = mt.compute((4, 2, 4, 8), lambda *at: element(A, *at) * 2.0, name="B")
+        schedule = mt.Schedule(mt.lower([A, B]))
+        (leaf,) = Annotatable.of(schedule).leaves
+        extents = {n.var: np.array([n.extent]) for n in loops_of(schedule.program.body)}
+        most = {"B": np.array([16, 64, 512])}
+        return Annotatable((), (leaf,)).amounts(extents, {}, most, 2, lanes=8).unroll[0].tolist()
+
+    assert unrolled((4, 2, 4, 8), lambda A, n, j, k, i: A[n, j, k, i]) == [1, 2, 2]
+    assert unrolled((4, 8, 4, 2), lambda A, n, j, k, i: A[n, i, k, j]) == [0, 1, 1]
