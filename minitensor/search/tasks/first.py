@@ -25,7 +25,9 @@ from minitensor.runtime import (
     known_caches,
     recall,
     remember,
+    share_out,
     shown_target,
+    usable_cores,
 )
 from minitensor.schedule import ROOT, Schedule, Trace
 from minitensor.search.sketch import Sketch, branch_weights, generate_sketches
@@ -67,16 +69,48 @@ def schedule_for(program: Program, target: str | Target = "c") -> Schedule:
     """
     if not isinstance(program, Program):
         raise no_program("program", program)
+    return schedules_for([program], target)[0]
+
+
+def schedules_for(programs: Sequence[Program], target: str | Target = "c") -> list[Schedule]:
+    """The schedules of `schedule_for`. Those that the cache does not have are derived at one time,
+    each core working on its own.
+    """
     exact = shown_target(Target.of(target))
-    facts = (digest_of_code(_RULES), program.spelled(), repr(exact), str(known_caches()))
-    entry = entry_name("schedule", *facts)
+    found = [_recalled(_entry(program, exact), program) for program in programs]
+    news = [program for program, known in zip(programs, found) if known is None]
+
+    made: dict[int, Schedule] = {}
+
+    def derived(number: int) -> dict[str, str]:
+        made[number] = _derived(news[number], exact)  # seen by others only if it is no copy's
+        return {"trace": made[number].trace.to_json()}
+
+    with contextlib.closing(share_out(derived, len(news), usable_cores())) as traces:
+        for number, trace in traces:
+            if number not in made:
+                made[number] = _applied(trace["trace"], news[number])
+            with contextlib.suppress(MinitensorError):  # there may be no cache
+                remember(_entry(news[number], exact), trace)
+    rest = iter(range(len(news)))
+    return [made[next(rest)] if one is None else one for one in found]
+
+
+def _entry(program: Program, target: Target) -> str:
+    """The name of a schedule in the cache."""
+    facts = (digest_of_code(_RULES), program.spelled(), repr(target), str(known_caches()))
+    return entry_name("schedule", *facts)
+
+
+def _recalled(entry: str, program: Program) -> Schedule | None:
+    """The schedule that the cache has; None if there is none, or it is damaged."""
     with contextlib.suppress(MinitensorError, LookupError, TypeError):
-        trace = Trace.from_json((recall(entry) or {})["trace"])
-        return trace.apply(program, check=False).confirm()
-    found = _derived(program, exact)
-    with contextlib.suppress(MinitensorError):  # there may be no cache
-        remember(entry, {"trace": found.trace.to_json()})
-    return found
+        return _applied((recall(entry) or {})["trace"], program)
+    return None
+
+
+def _applied(trace: str, program: Program) -> Schedule:
+    return Trace.from_json(trace).apply(program, check=False).confirm()
 
 
 def _derived(program: Program, target: Target) -> Schedule:

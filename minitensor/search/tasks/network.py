@@ -24,11 +24,13 @@ from minitensor.graph import (
     program_of,
     title_of,
 )
+from minitensor.ir import Program
 from minitensor.runtime import digest_of_code, entry_name, recall, remember
+from minitensor.schedule import Schedule
 from minitensor.search.best import best_of
 from minitensor.search.log import Log, PathLike
 from minitensor.search.records import OK
-from minitensor.search.tasks.first import schedule_for
+from minitensor.search.tasks.first import schedules_for
 from minitensor.search.tasks.snapshot import Snapshot
 from minitensor.search.workload import workload_key
 
@@ -147,7 +149,13 @@ def network_schedules(logs: Sequence[Log], target: Target, warns: bool = True) -
     """
 
     def chosen(parts: Sequence[Part]) -> list[Scheduled]:
-        found = [_scheduled(part, logs, target) for part in parts]
+        tuned = [_tuned(part.program, logs, target) for part in parts]
+        rest = [part.program for part, one in zip(parts, tuned) if one is None]
+        rules = iter(schedules_for(rest, target))
+        found = [
+            Scheduled(next(rules), UNTUNED) if one is None else Scheduled(one, TUNED)
+            for one in tuned
+        ]
         untuned = [p.program.name for p, one in zip(parts, found) if one.origin == UNTUNED]
         if logs and untuned and warns:
             logger.warning(
@@ -164,14 +172,11 @@ def network_schedules(logs: Sequence[Log], target: Target, warns: bool = True) -
     return chosen
 
 
-def _scheduled(part: Part, logs: Sequence[Log], target: Target) -> Scheduled:
+def _tuned(program: Program, logs: Sequence[Log], target: Target) -> Schedule | None:
+    """The schedule of `mt.apply_history_best`, or the best of some logs; None if none knows it."""
     find = SCHEDULES.get()
-    found = find(part.program, target) if find is not None else None
-    if found is not None:
-        return Scheduled(found, TUNED)
-    if logs:
-        try:
-            return Scheduled(best_of(logs, part.program, target), TUNED)
-        except TuningError:
-            pass
-    return Scheduled(schedule_for(part.program, target), UNTUNED)
+    found = find(program, target) if find is not None else None
+    if found is None and logs:
+        with contextlib.suppress(TuningError):
+            found = best_of(logs, program, target)
+    return found

@@ -312,3 +312,24 @@ def test_a_part_of_an_axis_with_one_iteration_stays_where_it_is():
         orders.add(tuple(s.get_loops("Y")))
         assert s.get_loops("Y")[-1] == inner and outer in s.get_loops("Y")
     assert len(orders) == 1
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_several_are_derived_at_one_time(monkeypatch, tmp_path, cores):
+    W = mt.workloads
+    made = [W.matmul(m=64, n=48, k=32), W.softmax(96, 64), W.row_sum(50, 70), W.matmul(8, 8, 8)]
+    programs = [mt.lower(one) for one in made]
+    alone = [mt.schedule_for(program, TARGET) for program in programs]
+    monkeypatch.setenv("MINITENSOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(first, "usable_cores", lambda: cores)
+    mt.schedule_for(programs[2], TARGET)  # and one of them is known
+    together = first.schedules_for(programs, TARGET)
+    assert [one.trace for one in together] == [one.trace for one in alone]
+    assert [one.program for one in together] == [one.program for one in alone]
+    monkeypatch.setattr(first, "_derived", None)
+    again = first.schedules_for(programs, TARGET)
+    assert [one.trace for one in again] == [one.trace for one in alone]
+
+
+def test_none_are_derived_of_none():
+    assert first.schedules_for([], TARGET) == []
