@@ -16,6 +16,7 @@ from minitensor.errors import (
     ScheduleError,
     shown,
     unexpected,
+    whole,
 )
 from minitensor.looks import Shown, coloured, difference, shortened, shows_colours
 from minitensor.phrasebook import no_program, unknown_name
@@ -41,7 +42,7 @@ from minitensor.schedule.rfactor import ReductionPrimitives
 from minitensor.schedule.sample_tile import TilePrimitives
 from minitensor.schedule.skip_padding import ZeroPrimitives
 from minitensor.schedule.split import SplitPrimitives
-from minitensor.schedule.step import Ref, Step, decided, resolved, sourced
+from minitensor.schedule.step import Ref, Step, begins, decided, resolved, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
 from minitensor.schedule.trace import VERSION, as_python, from_json, primitive_of, to_json
 
@@ -201,8 +202,9 @@ class Schedule(
 
     def copy(self, steps: int | None = None) -> Schedule:
         """An independent schedule in the same state, or in that after the first steps."""
+        count = len(self._steps)
+        count = count if steps is None else whole("steps", steps, 0, count)
         twin = Schedule.__new__(Schedule)
-        count = len(self._steps) if steps is None else steps
         twin._history = self._history[: count + 1]
         twin._steps = self._steps[:count]
         twin._results = self._results[:count]
@@ -366,9 +368,12 @@ class Schedule(
 
         Raises ScheduleError where a step is refused; the steps before it stay applied. So is a
         step of an older version that names a loop whose name may have been another loop's then.
+        Raises ArgumentError for a trace that has not begun so.
         """
         first = 0 if begun else len(self._steps)
         former = FormerNames(self.program) if trace.version < VERSION else None
+        if begun and (former or not begins(trace.steps, self._steps)):
+            raise ArgumentError("begun=True: expected a trace that begins with the steps so far")
         results = [self._name(number) for number in range(len(self._steps) - first)]
         for number, step in enumerate(trace.steps[len(results) :], len(results)):
             primitive = primitive_of(trace.steps, number)

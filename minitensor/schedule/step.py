@@ -51,6 +51,12 @@ class Step:
         return "decision" in self.arguments
 
 
+def begins(steps: Sequence[Step], first: Sequence[Step]) -> bool:
+    """Return whether steps begin with the calls of others, whatever these returned."""
+    calls = [[(s.primitive, s.arguments) for s in some] for some in (steps[: len(first)], first)]
+    return calls[0] == calls[1]
+
+
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
     "-": operator.sub,

@@ -639,6 +639,26 @@ def test_a_replay_may_begin_behind_the_steps_that_a_copy_has(name):
         assert state(begun.replay(whole.trace, begun=True)) == state(whole)
 
 
+def test_a_replay_that_has_not_begun_so_is_refused():
+    s = mt.Schedule(matmul(4, 8, 6))
+    s.split("i", [2, 2])
+    s.unroll("i_1")
+    other = mt.Schedule(matmul(4, 8, 6))
+    other.split("i", [1, 4])
+    for trace in (other.trace, mt.Trace(s.trace.steps[:1]), replace(s.trace, version=1)):
+        with pytest.raises(mt.ArgumentError, match="begins with the steps so far"):
+            s.replay(trace, begun=True)
+    assert len(s.trace) == 2
+
+
+@pytest.mark.parametrize("steps", [-1, 2, 0.5, "1", True])
+def test_a_copy_has_as_many_steps_as_there_are(steps):
+    s = mt.Schedule(matmul(4, 8, 6))
+    s.split("i", [2, 2])
+    with pytest.raises(mt.ArgumentError, match="from 0 to 1"):
+        s.copy(steps)
+
+
 def test_what_follows_in_a_copy_refers_to_the_steps_that_it_has():
     s = mt.Schedule(matmul(4, 8, 6))
     s.split("i", [2, 2])
