@@ -63,11 +63,13 @@ def _shared(
             parent.send(work(request["number"]))
 
     busy: dict[Worker, tuple[int, OwnTime]] = {}
+    poll = select.poll()
 
     def give(worker: Worker) -> None:
         if (number := next(numbers, None)) is not None:
             worker.send({"number": number})
             busy[worker] = number, OwnTime(worker.pid)
+            poll.register(worker, select.POLLIN)
 
     with contextlib.ExitStack() as workers:
         with warnings.catch_warnings():
@@ -76,16 +78,17 @@ def _shared(
                 for _ in range(copies):
                     give(workers.enter_context(Worker.fork(serve, Path("/"))))
         while busy:
-            ready = select.select(list(busy), [], [], _TICK)[0]
+            ready = {descriptor for descriptor, _ in poll.poll(_TICK * 1000)}
             for worker, (number, own) in list(busy.items()):
                 reply, lost = None, own.seconds() > _STUCK
-                if worker in ready:
+                if worker.fileno() in ready:
                     try:
                         reply = worker.poll()
                     except WorkerError:
                         lost = True
                 if reply is not None or lost:
                     del busy[worker]
+                    poll.unregister(worker)
                     yield number, reply
                 if reply is not None:
                     give(worker)
