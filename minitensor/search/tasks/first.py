@@ -77,23 +77,23 @@ def schedules_for(programs: Sequence[Program], target: str | Target = "c") -> li
     each core working on its own.
     """
     exact = shown_target(Target.of(target))
-    found = [_recalled(_entry(program, exact), program) for program in programs]
-    news = [program for program, known in zip(programs, found) if known is None]
-
-    made: dict[int, Schedule] = {}
+    entries = [_entry(program, exact) for program in programs]
+    found = [_recalled(entry, program) for entry, program in zip(entries, programs)]
+    news = [place for place, known in enumerate(found) if known is None]
 
     def derived(number: int) -> dict[str, str]:
-        made[number] = _derived(news[number], exact)  # seen by others only if it is no copy's
-        return {"trace": made[number].trace.to_json()}
+        place = news[number]
+        found[place] = made = _derived(programs[place], exact)  # where this process does it
+        return {"trace": made.trace.to_json()}
 
     with contextlib.closing(share_out(derived, len(news), usable_cores())) as traces:
         for number, trace in traces:
-            if number not in made:
-                made[number] = _applied(trace["trace"], news[number])
+            place = news[number]
+            if found[place] is None:
+                found[place] = _applied(trace["trace"], programs[place])
             with contextlib.suppress(MinitensorError):  # there may be no cache
-                remember(_entry(news[number], exact), trace)
-    rest = iter(range(len(news)))
-    return [made[next(rest)] if one is None else one for one in found]
+                remember(entries[place], trace)
+    return [one for one in found if one is not None]
 
 
 def _entry(program: Program, target: Target) -> str:
