@@ -39,7 +39,7 @@ VECTOR: Final = 64
 PERIOD: Final = 8
 """The fewest elements that are worth a vector, of those after which operands repeat."""
 MOST_MOVES: Final = 64
-"""The most moves of single elements that unrolling writes out."""
+"""The most moves of single elements that unrolling writes out in a nest of several blocks."""
 SQUARE: Final = 4
 """The fewest rows of a square that is transposed in registers (see `codegen.emit.transposes`)."""
 
@@ -62,7 +62,8 @@ class Leaf:
     unroll   those that may be unrolled, innermost first
     passed   for each of them, the unrolled loops between it and the one before it
     lanes    the loops that are one vector: those of `vector`, or what is a vector already
-    apart    whether it moves elements that do not lie side by side, one instruction for each
+    apart    whether it moves elements that do not lie side by side, one instruction for each, in a
+             nest with other blocks, which is written out once for each border
     """
 
     block: str
@@ -301,7 +302,8 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: 
         else:
             break
     chosen = tuple(loop.var for loop in vector)
-    apart = bool(lanes) and _apart(block, lanes[max(0, len(vector) - 1)])  # the innermost
+    inside = len(own) < len(ir.paths(schedule.program)[block.name])
+    apart = inside and bool(lanes) and _apart(block, lanes[max(0, len(vector) - 1)])
     return Leaf(block.name, chosen, tuple(unroll), tuple(passed), tuple(lanes), apart)
 
 

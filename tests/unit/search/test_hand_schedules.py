@@ -90,14 +90,22 @@ def test_the_window_around_an_unrolled_tile_can_be_unrolled():
 
 
 def test_elements_that_do_not_lie_side_by_side_are_copies_of_their_own():
-    def unrolled(shape, element):
+    """Where they are moved in a nest with other blocks."""
+
+    def unrolled(shape, element, nested):
         A = mt.placeholder(shape, name="A")
-        B = mt.compute((4, 2, 4, 8), lambda *at: element(A, *at) * 2.0, name="B")
-        schedule = mt.Schedule(mt.lower([A, B]))
-        (leaf,) = Annotatable.of(schedule).leaves
+        B = mt.compute((8, *shape), lambda m, *at: A[at] + 1.0, name="B")
+        C = mt.compute((8, 4, 2, 4, 8), lambda m, *at: element(B, m, *at) * 2.0, name="C")
+        schedule = mt.Schedule(mt.lower([A, C]))
+        if nested:
+            schedule.compute_at("B", schedule.get_loops("C")[0])
+        leaf = next(leaf for leaf in Annotatable.of(schedule).leaves if leaf.block == "C")
         extents = {n.var: np.array([n.extent]) for n in loops_of(schedule.program.body)}
-        most = {"B": np.array([16, 64, 512])}
+        most = {"C": np.array([16, 64, 512])}
         return Annotatable((), (leaf,)).amounts(extents, {}, most, 2, lanes=8).unroll[0].tolist()
 
-    assert unrolled((4, 2, 4, 8), lambda A, n, j, k, i: A[n, j, k, i]) == [1, 2, 2]
-    assert unrolled((4, 8, 4, 2), lambda A, n, j, k, i: A[n, i, k, j]) == [0, 1, 1]
+    beside = (4, 2, 4, 8), lambda B, m, n, j, k, i: B[m, n, j, k, i]
+    apart = (4, 8, 4, 2), lambda B, m, n, j, k, i: B[m, n, i, k, j]
+    assert unrolled(*beside, nested=True) == [2, 3, 3]
+    assert unrolled(*apart, nested=True) == [0, 2, 2]
+    assert unrolled(*apart, nested=False) == [1, 2, 3]
