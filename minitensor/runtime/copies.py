@@ -34,7 +34,8 @@ def share_out(
 ) -> Generator[tuple[int, dict[str, Any]], None, None]:
     """Yield the numbers below `count`, each with `work` of it, as soon as it is there.
 
-    work    computes a JSON object, and changes nothing that others see; it raises nothing
+    work    computes a JSON object, and changes nothing that others see; what it raises is raised
+            here
     copies  of this process, at most; with one, or where no process can fork, there are none
 
     What a copy leaves undone (it was killed, has no memory, or is stuck) is done here.

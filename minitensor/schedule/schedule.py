@@ -42,7 +42,7 @@ from minitensor.schedule.rfactor import ReductionPrimitives
 from minitensor.schedule.sample_tile import TilePrimitives
 from minitensor.schedule.skip_padding import ZeroPrimitives
 from minitensor.schedule.split import SplitPrimitives
-from minitensor.schedule.step import Ref, Step, begins, decided, resolved, sourced
+from minitensor.schedule.step import Ref, Step, argument, begins, decided, sourced
 from minitensor.schedule.tensorize import TensorizePrimitives
 from minitensor.schedule.trace import VERSION, as_python, from_json, primitive_of, to_json
 
@@ -201,9 +201,12 @@ class Schedule(
         return tuple(self._history)
 
     def copy(self, steps: int | None = None) -> Schedule:
-        """An independent schedule in the same state, or in that after the first steps."""
-        count = len(self._steps)
-        count = count if steps is None else whole("steps", steps, 0, count)
+        """An independent schedule in the same state.
+
+        steps  how many of the steps it has, the first ones; None for all. Raises ArgumentError for
+               another number
+        """
+        count = len(self._steps) if steps is None else whole("steps", steps, 0, len(self._steps))
         twin = Schedule.__new__(Schedule)
         twin._history = self._history[: count + 1]
         twin._steps = self._steps[:count]
@@ -212,7 +215,7 @@ class Schedule(
         if count < len(self._steps):
             twin._origins.clear()
             for number in range(count):
-                twin._name(number)
+                twin._returned(number, primitive_of(twin._steps, number))
         twin._random = random.Random()
         twin._random.setstate(self._random.getstate())
         twin._check = self._check
@@ -341,12 +344,12 @@ class Schedule(
         self._steps.append(Step(primitive.key, recorded, result))
         self._results.append(result)
         self._history.append(program)
-        return self._name(number)  # type: ignore[no-any-return]
+        return self._returned(number, primitive)  # type: ignore[no-any-return]
 
-    def _name(self, number: int) -> Any:
+    def _returned(self, number: int, primitive: Primitive[..., Any]) -> Any:
         """The result of a step as its user gets it; the names in it are that step's from now on."""
         result = self._results[number]
-        if primitive_of(self._steps, number).decide is not None:
+        if primitive.decide is not None:
             return decided(result, number)
         if isinstance(result, str):
             self._origins[result] = Ref(number)
@@ -374,11 +377,14 @@ class Schedule(
         former = FormerNames(self.program) if trace.version < VERSION else None
         if begun and (former or not begins(trace.steps, self._steps)):
             raise ArgumentError("begun=True: expected a trace that begins with the steps so far")
-        results = [self._name(number) for number in range(len(self._steps) - first)]
+        results = [
+            self._returned(number, primitive_of(trace.steps, number))
+            for number in range(len(self._steps) - first)
+        ]
         for number, step in enumerate(trace.steps[len(results) :], len(results)):
             primitive = primitive_of(trace.steps, number)
             try:
-                arguments = {n: _resolved(v, results) for n, v in step.arguments.items()}
+                arguments = {n: argument(v, results) for n, v in step.arguments.items()}
                 positional, named = primitive.spread(arguments)
                 if former:
                     former.check(self.program, step)
@@ -430,15 +436,6 @@ class Schedule(
 
     def _consumed(self, name: str) -> str | None:
         return consumed(name, self._history, self._steps, self._results)
-
-
-def _resolved(value: Any, results: Sequence[Any]) -> Any:
-    """An argument of a trace, its sources replaced by what the steps before it returned."""
-    try:
-        return resolved(value, results)
-    except (LookupError, ArithmeticError, TypeError) as problem:
-        text = f"step {len(results) + 1} refers to {problem}"
-        raise ScheduleArgumentError(text, "A1") from None
 
 
 REGISTRY: Final[Mapping[str, Primitive[..., Any]]] = {

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from minitensor.errors import ScheduleArgumentError
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:
@@ -219,6 +221,15 @@ def resolved(value: Any, results: Sequence[Any]) -> Any:
         case tuple():
             return tuple(resolved(item, results) for item in value)
     return value
+
+
+def argument(value: Any, results: Sequence[Any]) -> Any:
+    """The same. Raises ScheduleArgumentError, by rule A1, for a reference that has no value."""
+    try:
+        return resolved(value, results)
+    except (LookupError, ArithmeticError, TypeError) as problem:
+        text = f"step {len(results) + 1} refers to {problem}"
+        raise ScheduleArgumentError(text, "A1") from None
 
 
 def sourced(given: Any, canonical: Any, results: Sequence[Any], names: dict[str, Ref]) -> Any:

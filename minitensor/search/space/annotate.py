@@ -302,22 +302,24 @@ def _leaf(schedule: Schedule, block: ir.Block, own: tuple[ir.For, ...], on_gpu: 
         else:
             break
     chosen = tuple(loop.var for loop in vector)
-    inside = len(own) < len(ir.paths(schedule.program)[block.name])
-    apart = inside and bool(lanes) and _apart(block, lanes[max(0, len(vector) - 1)])
+    program, lane = schedule.program, lanes[max(0, len(vector) - 1) :][:1]  # the innermost
+    inside = len(own) < len(ir.paths(program)[block.name])
+    apart = inside and any(_apart(program, block, name) for name in lane)
     return Leaf(block.name, chosen, tuple(unroll), tuple(passed), tuple(lanes), apart)
 
 
-def _apart(block: ir.Block, lane: str) -> bool:
+def _apart(program: ir.Program, block: ir.Block, lane: str) -> bool:
     """Return whether the lanes of a block that stores what it computes read or write elements that
     do not lie side by side.
     """
     target = block.body.then if isinstance(block.body, ir.If) else block.body
     if not isinstance(target, ir.Store):
         return False
-    bindings = {i.var: i.binding for i in block.iters}
-    for indices in (target.indices, *(load.indices for load in ir.loads(target))):
-        *outer, last = (linear_of(ir.substitute(i, bindings)).coefficient(lane) for i in indices)
-        if last not in (0, 1) or any(outer):
+    accesses = [(target.buffer, target.indices)]
+    accesses += [(load.buffer, load.indices) for load in ir.loads(target)]
+    for buffer, indices in accesses:
+        reached = _reached(program, block, buffer, indices, lane)
+        if any(reached[:-1]) or not {*reached[-1:]} <= {0, 1}:
             return True
     return False
 
@@ -365,14 +367,22 @@ def _stride(program: ir.Program, block: ir.Block, loop: ir.For) -> int:
     if not isinstance(target, (ir.Store, ir.Reduce)):
         return 0
     buffer = target.buffer if isinstance(target, ir.Store) else target.buffers[0]
-    shape = program.buffers[buffer].shape
+    reached = _reached(program, block, buffer, target.indices, loop.var)
+    return reached[-1] if reached and not any(reached[:-1]) else 0
+
+
+def _reached(
+    program: ir.Program, block: ir.Block, buffer: str, indices: Sequence[ir.Expr], loop: str
+) -> list[int]:
+    """The distances along the axes of a buffer, those of one element left out, by which an access
+    moves on in an iteration of a loop.
+    """
     bindings = {i.var: i.binding for i in block.iters}
-    reached = [
-        linear_of(ir.substitute(index, bindings)).coefficient(loop.var)
-        for index, extent in zip(target.indices, shape)
+    return [
+        linear_of(ir.substitute(index, bindings)).coefficient(loop)
+        for index, extent in zip(indices, program.buffers[buffer].shape)
         if extent > 1
     ]
-    return reached[-1] if reached and not any(reached[:-1]) else 0
 
 
 def _side_by_side(schedule: Schedule, block: ir.Block, outer: ir.For, inner: ir.For) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from minitensor.ir import Program
@@ -29,11 +30,13 @@ class Replays:
         wanted = trace.with_decisions(decisions)
         if None in (known := wanted.decisions).values():  # that is drawn
             return wanted.apply(self.program, check=False)
-        begun, first = Schedule(self.program, check=False), 0
-        for other, before, schedule in self._made:
-            if other is trace:
-                same = min((n for n in known if known[n] != before[n]), default=len(trace))
-                begun, first = (schedule, same) if same > first else (begun, first)
+        shared = [
+            (min((n for n in known if known[n] != before[n]), default=len(trace)), schedule)
+            for other, before, schedule in self._made
+            if other is trace
+        ]
+        none = 0, Schedule(self.program, check=False)
+        first, begun = max(shared, key=itemgetter(0), default=none)
         made = begun.copy(first).replay(wanted, begun=True)
         self._made.append((trace, known, made.copy()))
         return made

@@ -89,9 +89,7 @@ def test_the_window_around_an_unrolled_tile_can_be_unrolled():
         assert unrolled(2 * copies, lanes=8) == count  # a vector is two instructions
 
 
-def test_elements_that_do_not_lie_side_by_side_are_copies_of_their_own():
-    """Where they are moved in a nest with other blocks."""
-
+def test_strided_elements_count_one_by_one_in_a_nest_of_several_blocks():
     def unrolled(shape, element, nested):
         A = mt.placeholder(shape, name="A")
         B = mt.compute((8, *shape), lambda m, *at: A[at] + 1.0, name="B")
