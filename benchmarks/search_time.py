@@ -6,22 +6,26 @@ checkout in the end.
 
 Each search has a process and a cache folder of its own; those of the two checkouts take turns. The
 ratio is the time in which the search of this checkout comes to .98 of the speed that the other ends
-with, over the time that the other takes to come there itself.
+with, over the time that the other takes to come there itself. Both kernels are timed once more, in
+turns, and what each search measured is scaled to that: the machine may have been faster for one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
 
 import minitensor as mt
 
@@ -40,6 +44,10 @@ PROGRAMS: Final[dict[str, tuple[str, dict[str, int]]]] = {
 """Workloads by name; both checkouts must have them."""
 NEAR: Final = 0.98
 """The part of the final speed that is waited for."""
+TURNS: Final = 9
+"""Turns in which two kernels are timed."""
+BURST: Final = 0.05
+"""Seconds of calls in each."""
 HERE: Final = Path(__file__).resolve()
 
 
@@ -61,9 +69,17 @@ class Searched(NamedTuple):
         """Seconds until a call of its best took no longer; `elapsed` if it always did."""
         return next((at for at, best in self.points if best <= seconds), self.elapsed)
 
+    def scaled(self, seconds: float) -> Searched:
+        """The same search, had it measured these seconds of a call in the end."""
+        factor = seconds / self.seconds
+        points = [(at, best * factor) for at, best in self.points]
+        return self._replace(seconds=seconds, points=points)
 
-def one(name: str, trials: int, seed: int) -> dict[str, Any]:
-    """A search in this process, with the minitensor that this process has."""
+
+def one(name: str, trials: int, seed: int) -> None:
+    """A search in this process, with the minitensor that this process has; then, for each line of
+    the input, the seconds of a call of its best.
+    """
     workload, sizes = PROGRAMS[name]
     program = mt.lower(getattr(mt.workloads, workload)(**sizes))
     points: list[tuple[float, float]] = []
@@ -75,25 +91,63 @@ def one(name: str, trials: int, seed: int) -> dict[str, Any]:
 
     found = tune(program, trials=trials, seed=seed, callbacks=[heard], progress=False)
     ledger = dict(found.time) if not isinstance(found.time, str) else {}
-    return {
+    result = {
         "seconds": found.seconds, "elapsed": time.perf_counter() - start,
         "points": [point for point in points if point[1] < float("inf")], "ledger": ledger,
     }  # fmt: skip
+    print(json.dumps(result), flush=True)
+    rng = np.random.default_rng(0)
+    kernel = mt.build(found.schedule)
+    shapes = [(buffer.shape, str(buffer.dtype)) for buffer in program.params]
+    call = kernel.prepare(*(rng.standard_normal(shape).astype(dtype) for shape, dtype in shapes))
+    for _ in sys.stdin:
+        times: list[float] = []
+        while sum(times) < BURST:
+            begun = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - begun)
+        print(median(times), flush=True)
 
 
-def searched(checkout: Path, name: str, trials: int, seed: int) -> Searched:
-    """A search by the minitensor of a checkout, in a process of its own with an empty cache."""
-    with tempfile.TemporaryDirectory() as cache:
+@contextlib.contextmanager
+def searched(
+    checkout: Path, name: str, trials: int, seed: int
+) -> Iterator[tuple[Searched, subprocess.Popen[str]]]:
+    """A search by the minitensor of a checkout, in a process of its own with an empty cache, and
+    the process, which times its kernel when it is asked to.
+    """
+    with contextlib.ExitStack() as ends:
+        cache = ends.enter_context(tempfile.TemporaryDirectory())
         os.chmod(cache, 0o700)
         variables = {"PYTHONPATH": str(checkout), "MINITENSOR_CACHE_DIR": cache}
         command = [sys.executable, str(HERE), "--one", name, "--trials", str(trials)]
-        done = subprocess.run(
+        errors = ends.enter_context(tempfile.TemporaryFile("w+"))
+        process = subprocess.Popen(
             [*command, "--seed", str(seed)], env={**os.environ, **variables}, cwd=cache,
-            capture_output=True, text=True, check=False,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
-    if done.returncode:
-        raise SystemExit(f"the search of {checkout} for {name} failed:\n{done.stderr[-2000:]}")
-    return Searched(**json.loads(done.stdout.splitlines()[-1]))
+        ends.callback(process.communicate)  # the end of its input is its own
+        lines = iter(process.stdout or ())
+        found = next((line for line in lines if line.startswith('{"seconds"')), None)
+        if found is None:
+            process.wait()
+            errors.seek(0)
+            said = errors.read()[-2000:]
+            raise SystemExit(f"the search of {checkout} for {name} failed:\n{said}")
+        yield Searched(**json.loads(found)), process
+
+
+def in_turns(processes: Sequence[subprocess.Popen[str]]) -> list[float]:
+    """The seconds of a call of each kernel, in turns."""
+    times: list[list[float]] = [[] for _ in processes]
+    for _ in range(TURNS):
+        for process, found in zip(processes, times):
+            if process.stdin is None or process.stdout is None:
+                raise ValueError("a process without an input and an output")
+            process.stdin.write("\n")
+            process.stdin.flush()
+            found.append(float(process.stdout.readline()))
+    return [median(found) for found in times]
 
 
 def compared(ours: Sequence[Searched], others: Sequence[Searched]) -> tuple[float, float]:
@@ -120,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--one", metavar="PROGRAM", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     if given.one is not None:
-        print(json.dumps(one(given.one, given.trials, given.seed)))
+        one(given.one, given.trials, given.seed)
         return
     unknown = [name for name in given.programs if name not in PROGRAMS]
     if unknown:
@@ -137,10 +191,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         ours: list[Searched] = []
         others: list[Searched] = []
         for seed in range(given.seed, given.seed + given.seeds):
-            places = [(HERE.parent.parent, ours), (given.against, others)]
-            for place, found in places if seed % 2 else places[::-1]:
-                if place is not None:
-                    found.append(searched(place.resolve(), name, given.trials, seed))
+            turns = [(HERE.parent.parent, ours)]
+            if given.against is not None:
+                turns.insert(seed % 2, (given.against, others))
+            with contextlib.ExitStack() as running:
+                searches = [
+                    running.enter_context(searched(place.resolve(), name, given.trials, seed))
+                    for place, _ in turns
+                ]
+                times = in_turns([process for _, process in searches])
+            for (_, found), (search, _), seconds in zip(turns, searches, times):
+                found.append(search.scaled(seconds))
         shares = [median(s.ledger[phase] / s.elapsed for s in ours) for phase in phases]
         elapsed = median(s.elapsed for s in ours)
         row = [name, f"{1e3 * median(s.seconds for s in ours):.3f}", f"{elapsed:.1f}"]
