@@ -85,7 +85,8 @@ def test_large_results_arrive_whole():
     ],
     ids=["killed", "stopped", "exits", "raises", "its channel is closed"],
 )
-def test_what_a_lost_copy_leaves_is_done_here(act):
+def test_what_a_lost_copy_leaves_is_done_here(act, monkeypatch):
+    monkeypatch.setattr(copies, "_STUCK", 0.5)
     assert assert_all_is_done(in_copies(act))[2] == HERE
 
 
