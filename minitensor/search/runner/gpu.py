@@ -40,6 +40,8 @@ class Estimates:
     target  for "cuda-emulator", with nothing left open
     """
 
+    exact: Final = True
+
     def __init__(self, target: Target) -> None:
         self.target, self.device = target, device_of(target).name
 

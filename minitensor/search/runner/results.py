@@ -194,7 +194,8 @@ def failures_of(results: Iterable[Result]) -> list[Failures]:
 class RunnerProtocol(Protocol):
     """A source of measurements; `mt.search.Runner` is one, and so is a table of recorded costs.
 
-    Where it has a method `prepare`, that is called before candidates are chosen.
+    Where it has a method `prepare`, that is called before candidates are chosen. With an attribute
+    `exact` that is True, a result is the same each time, and nothing is measured twice.
     """
 
     def measure(

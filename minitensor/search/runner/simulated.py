@@ -33,6 +33,8 @@ class Simulated:
     target  for "accelerator"
     """
 
+    exact: Final = True
+
     def __init__(
         self, program: Program, target: Target, inputs: Sequence[Any] | None, seed: int
     ) -> None:

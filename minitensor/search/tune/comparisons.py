@@ -6,9 +6,9 @@ for it is the least of many, and so too short more often than too long: what is 
 takes when it is measured again, in one round and in the next.
 
 In the finals the fastest candidates run in turns before one of them is called best. Each was
-measured once, minutes apart, so the fastest of many is often one that was lucky. They are compared
-with the first of them within each turn. The program as it is written takes part: a search must not
-end with less.
+measured minutes apart from others, so the fastest of many is often one that was lucky. They are
+compared with the first of them within each turn. The program as it is written takes part, and the
+schedule that the search began with: a search must not end with less.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from minitensor.search.tried import Tried
 NOISE: Final = 0.05
 """A machine whose speed differs by less is as fast as it was: measuring is no more exact."""
 FINALISTS: Final = 3
-"""The most candidates in the finals, beside the program as it is written."""
+"""The most candidates in the finals, beside those that every search has,"""
+FINALISTS_OF_MANY: Final = 8
+"""and where the machine was not steady."""
 TURNS: Final = 5
 MOST_TURNS: Final = 9
+CHANCE: Final = 1.5
+"""A candidate that takes this many times the best in the first turn has no chance,"""
+NEAR: Final = 1.2
+"""and one that takes this many times the best in all turns until now."""
 AHEAD: Final = 0.999
 """The winner takes at most this part of the time of the best before it."""
-NEAR: Final = 1.2
-"""A candidate that takes this many times the best has no chance in them."""
-
 Measure: TypeAlias = Callable[[Sequence[Schedule], "float | None"], Iterable[Result]]
 """`RunnerProtocol.measure`."""
 
@@ -78,32 +81,41 @@ class Incumbent:
 # ---- the finals
 
 
-def finalists(tried: Iterable[Tried], best: Tried) -> list[Tried]:
-    """The best, and behind it others that are near, whatever the machine did meanwhile."""
+def finalists(tried: Sequence[Tried], best: Tried, begun: Trace | None = None) -> list[Tried]:
+    """The best, and behind it others that are near, whatever the machine did meanwhile.
+
+    begun  the trace of the schedule that the search began with, which takes part if it works
+    """
+    steady = all(t.drift == STEADY for t in tried)
     near = [t for t in tried if t.status == OK and t.steady <= NEAR * best.steady]
     others = sorted((t for t in near if t is not best), key=lambda t: t.steady)
-    return [best, *others[: FINALISTS - 1]]
+    found = [best, *others[: (FINALISTS if steady else FINALISTS_OF_MANY) - 1]]
+    return found + [t for t in tried if t.trace == begun and t.status == OK and t not in found]
 
 
-def run_in_turns(measure: Measure, finalists: Sequence[Schedule]) -> list[list[Result]]:
+def run_in_turns(
+    measure: Measure, finalists: Sequence[Schedule], turns: int = TURNS
+) -> list[list[Result]]:
     """The results of each finalist, one for each turn. One that fails takes no further one, nor one
-    that is not near the fastest in the first turn, unless it is what others are compared with.
+    that is not near the fastest, unless it is what others are compared with.
 
-    There are more turns where others on the machine disturbed some.
+    turns  in which nothing disturbs them; with those that are disturbed there are more
     """
     results: list[list[Result]] = [list(measure(finalists[:1], None))]
     first = results[0][0]
     results += [[r] for r in measure(finalists[1:], first.median if first.ok else None)]
-    near = NEAR * min(found[0].median for found in results)
     kept = next((n for n, found in enumerate(results) if found[0].ok), None)
     for turn in range(1, MOST_TURNS):
+        whole = [n for n, found in enumerate(results) if len(found) == turn and _work(found)]
+        near = min((_middle(results[n]) for n in whole), default=0.0)
+        near *= NEAR if turn > 1 else CHANCE
         left = [
             number
-            for number, found in enumerate(results)
-            if _work(found) and (number == kept or found[0].disturbed or found[0].median <= near)
+            for number in whole
+            if number == kept or results[number][-1].disturbed or _middle(results[number]) <= near
         ]
         clear = [sum(not result.disturbed for result in results[number]) for number in left]
-        if len(left) < 2 or min(clear) >= TURNS:
+        if len(left) < 2 or min(clear) >= turns:
             break
         order = [*left[turn % len(left) :], *left[: turn % len(left)]]
         for number, result in zip(order, measure([finalists[n] for n in order], None)):
@@ -157,6 +169,10 @@ def _ratio(own: Sequence[Result], first: Sequence[Result]) -> float | None:
         return 1.0
     turns = [(a, b) for a, b in zip(own, first) if not (a.disturbed or b.disturbed)]
     return median(a.median / b.median for a, b in turns) if turns else None
+
+
+def _middle(results: Sequence[Result]) -> float:
+    return median(result.median for result in results)
 
 
 def _work(results: Sequence[Result]) -> bool:

@@ -43,6 +43,7 @@ class Proposals:
     alike    a function that gives schedules of other programs: half of the first round, and a
              quarter of each later one, are the candidates nearest to new ones of them
     sources  the keys of these schedules
+    begun    the trace of the first of `untuned`, once it was proposed
     """
 
     space: Space
@@ -51,6 +52,7 @@ class Proposals:
     untuned: Callable[[], Schedule] | None = None
     alike: Callable[[], Iterable[Trace]] = tuple
     sources: set[str] = field(default_factory=set)
+    begun: Trace | None = None
     _keys: set[str] = field(default_factory=set)
     _programs: set[str] = field(default_factory=set)
     _identities: set[Hashable] = field(default_factory=set)
@@ -68,8 +70,10 @@ class Proposals:
         """
         left = count // (4 if self._keys else 2)
         if self.untuned is not None:
-            found, self.untuned = self.space.decode(self.untuned().trace), None
+            trace, self.untuned = self.untuned().trace, None
+            found = self.space.decode(trace)
             if found is not None:
+                self.begun = trace
                 yield found
         for trace in self.alike():
             if not left:

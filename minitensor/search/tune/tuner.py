@@ -11,10 +11,10 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from minitensor.errors import ArgumentError, MinitensorError
 from minitensor.ir import structural_hash
@@ -28,13 +28,11 @@ from minitensor.search.runner import Result, RunnerProtocol, checked_results
 from minitensor.search.space import Candidate, Space
 from minitensor.search.strategy import Advice, Round, Strategy
 from minitensor.search.tried import Tried, fastest, foreseen
-from minitensor.search.tune.comparisons import Incumbent, finalists, run_in_turns, winner
+from minitensor.search.tune.comparisons import TURNS, Incumbent, finalists, run_in_turns, winner
 from minitensor.search.tune.learner import Learner
 from minitensor.search.tune.proposals import Lineage, Proposals, size_of_round
 
 logger = logging.getLogger("minitensor")
-
-Measure: TypeAlias = "Callable[[Sequence[Schedule], float | None], Iterable[Result]]"
 
 CHUNK: Final = 16
 """Candidates that are built together, at least, before the first of them is measured."""
@@ -210,7 +208,7 @@ class Tuner:
         if not chosen:
             return False
         self.rounds += 1
-        bound = self._incumbent.again(self.best) if self.best is not None else None
+        bound = self._incumbent.again(self.best) if self.best and not self._is_exact else None
         guesses: list[float | None] = [None] * len(chosen)
         if self._has_model:
             guesses = self.learner.score([c for c, _ in chosen]).tolist()
@@ -233,12 +231,14 @@ class Tuner:
         """
         if not self.rounds or self.best is None:
             return
-        near, written = finalists(self.tried, self.best), Schedule(self.space.program)
+        near = finalists(self.tried, self.best, self.proposals.begun)
+        written = Schedule(self.space.program)
         schedules = [t.trace.apply(self.space.program) for t in near]
         if all(structural_hash(s.program) != structural_hash(written.program) for s in schedules):
             schedules.append(written)
         runner = getattr(self.runner, "together", self.runner.measure)  # all on one machine
-        results = run_in_turns(partial(self._results, runner=runner), schedules)
+        turns = 1 if self._is_exact else TURNS
+        results = run_in_turns(partial(self._results, runner=runner), schedules, turns)
         for tried, (*_, last) in zip(near, results):
             if not last.ok:
                 outcome = {"status": last.status.value, "error": last.message}
@@ -267,6 +267,10 @@ class Tuner:
     @property
     def _uses_model(self) -> bool:
         return bool(getattr(self.strategy, "uses_model", True))
+
+    @property
+    def _is_exact(self) -> bool:
+        return bool(getattr(self.runner, "exact", False))
 
     @property
     def _has_model(self) -> bool:
@@ -313,7 +317,10 @@ class Tuner:
         self._report(tuple(news))
 
     def _results(
-        self, schedules: Sequence[Schedule], best: float | None, runner: Measure | None = None
+        self,
+        schedules: Sequence[Schedule],
+        best: float | None,
+        runner: Callable[..., Any] | None = None,
     ) -> Iterator[Result]:
         """Results of a runner, checked; the seconds until the last are accounted for."""
         start, known = time.perf_counter(), Ledger()
@@ -355,19 +362,11 @@ class Tuner:
                 self.learner.fit()
 
     def _report(self, latest: tuple[Tried, ...]) -> None:
-        best, elapsed = self.best, time.perf_counter() - self._started
-        self.callback(
-            Progress(
-                self.rounds,
-                len(self.tried),
-                self.trials,
-                Counter(t.status for t in self.tried if t.status != OK),
-                best.seconds if best is not None else float("inf"),
-                self.correlation,
-                elapsed,
-                self.ledger.rest_is("propose", elapsed),
-                latest,
-                self._incumbent.drift,
-                sum(t.known for t in self.tried),
-            )
-        )
+        elapsed = time.perf_counter() - self._started
+        failures = Counter(t.status for t in self.tried if t.status != OK)
+        best = self.best.seconds if self.best is not None else math.inf
+        counts = self.rounds, len(self.tried), self.trials, failures
+        spent = elapsed, self.ledger.rest_is("propose", elapsed)
+        known = sum(t.known for t in self.tried)
+        drift = self._incumbent.drift
+        self.callback(Progress(*counts, best, self.correlation, *spent, latest, drift, known))

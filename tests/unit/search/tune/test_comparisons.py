@@ -10,7 +10,14 @@ from minitensor.search import Log
 from minitensor.search.records import OK, STEADY
 from minitensor.search.runner import Result, Status
 from minitensor.search.tried import fastest
-from minitensor.search.tune.comparisons import FINALISTS, TURNS, ratios, run_in_turns
+from minitensor.search.tune.comparisons import (
+    FINALISTS,
+    FINALISTS_OF_MANY,
+    TURNS,
+    finalists,
+    ratios,
+    run_in_turns,
+)
 from tests.unit.search.tune.made import MadeUp, product, tuner_of
 
 
@@ -99,6 +106,20 @@ def test_an_incumbent_that_cannot_be_measured_again_says_nothing(result):
     assert tuner._incumbent.drift == STEADY
 
 
+@pytest.mark.slow
+def test_what_is_exact_is_measured_once():
+    tuner = changing(lambda call, schedule: 1.0, 32)
+    tuner.runner.exact = True
+    seen = Counter()
+    real = tuner.runner.one
+    tuner.runner.one = lambda candidate: seen.update([shape(candidate)]) or real(candidate)
+    tuner.run()
+    assert set(seen.values()) == {1} and len(seen) == 32
+    tuner.finals()
+    assert sorted(seen.values())[-FINALISTS - 1 :] == [1, *[2] * FINALISTS]
+    assert seen.total() == 32 + FINALISTS + 1, "the program as it is written"
+
+
 # ---- the finals
 
 
@@ -118,6 +139,45 @@ def test_the_lucky_one_does_not_win(tmp_path):
     winner = [r for r in log if r.trace_key == best.key][-1]
     assert (winner.parents, winner.change) == (best.parents, best.change)
     assert mt.load_best(log, program, tuner.space.target).trace == best.trace
+
+
+def test_the_schedule_that_the_search_began_with_takes_part():
+    """It was measured at twice its time, once, and nothing else is as fast."""
+    tuner = changing(lambda call, schedule: 1.0)
+    tuner.run()
+    *_, begun = fastest(tuner.tried)
+    tuner.proposals.begun = begun.trace
+    own = shape(begun.trace.apply(tuner.space.program))
+    tuner.runner.factor = lambda call, schedule: 1e-3 if shape(schedule) == own else 1.0
+    assert begun not in finalists(tuner.tried, tuner.best)
+    tuner.finals()
+    assert tuner.best.number == begun.number
+
+
+def test_more_take_part_where_the_machine_was_not_steady():
+    tuner = changing(lambda call, schedule: 1.0)
+    tuner.run()
+    for tried in fastest(tuner.tried):
+        tuner._replace(tried, seconds=(1 + tried.number / 1000) * tuner.best.seconds)
+    calm = finalists(tuner.tried, tuner.best)
+    tuner._replace(tuner.tried[-1], drift=1.01)
+    assert (len(calm), len(finalists(tuner.tried, tuner.best))) == (FINALISTS, FINALISTS_OF_MANY)
+
+
+def test_one_slow_turn_does_not_end_the_race_of_a_finalist():
+    """The second is faster but for its first turn, in which it takes a third longer."""
+    schedules = [mt.Schedule(product()), mt.Schedule(product(32))]
+    calls = Counter()
+
+    def measure(some, best=None):
+        for schedule in some:
+            calls[shape(schedule)] += 1
+            first = calls[shape(schedule)] == 1
+            yield ok(1.0 if schedule is schedules[0] else 1.33 if first else 0.9)
+
+    results = run_in_turns(measure, schedules)
+    assert len(results[1]) == TURNS
+    assert ratios(results) == [1.0, 0.9]
 
 
 def test_the_winner_takes_no_less_than_it_was_ever_measured_to_take():
